@@ -1,0 +1,126 @@
+package loop
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/loopd/loopd/event"
+)
+
+// bounds are the configured ones, narrowed by an input's task (contract 6.2).
+func (c Config) bounds(task *event.Task) event.Bounds {
+	b := event.Bounds{
+		MaxSegments: c.Bounds.MaxSegments, NoProgress: c.Bounds.NoProgress,
+		MaxTokens: c.Bounds.MaxTokens, MaxCost: c.Bounds.MaxCost, MaxElapsedMS: c.Bounds.MaxElapsed.Milliseconds(),
+	}
+	expires := c.Bounds.ExpiresAt
+	if task != nil {
+		b.MaxSegments = narrow(b.MaxSegments, task.MaxSegments)
+		b.MaxTokens = narrow(b.MaxTokens, task.MaxTokens)
+		b.MaxCost = narrow(b.MaxCost, task.MaxCost)
+		elapsed, _ := time.ParseDuration(task.MaxElapsed) // checked when the input was taken
+		b.MaxElapsedMS = narrow(b.MaxElapsedMS, elapsed.Milliseconds())
+		if at, err := time.Parse(time.RFC3339Nano, task.ExpiresAt); err == nil && (expires.IsZero() || at.Before(expires)) {
+			expires = at
+		}
+	}
+	if !expires.IsZero() {
+		b.ExpiresAt = expires.UTC().Format(time.RFC3339Nano)
+	}
+	return b
+}
+
+func narrow[N int | int64 | float64](configured, asked N) N {
+	if asked > 0 && (configured == 0 || asked < configured) {
+		return asked
+	}
+	return configured
+}
+
+// bound is the first bound that one more segment of the chain would break.
+func (s *State) bound(now time.Time) string {
+	g := s.Generation
+	b := g.Bounds
+	switch {
+	case b.NoProgress > 0 && g.Chain.Stagnant >= b.NoProgress:
+		return event.StopNoProgress
+	case b.MaxSegments > 0 && g.Chain.Segment-g.Chain.Base >= b.MaxSegments:
+		return event.StopSegmentsExhausted
+	}
+	return s.exhausted(now)
+}
+
+// exhausted is the first bound of the whole task that is reached.
+func (s *State) exhausted(now time.Time) string {
+	g := s.Generation
+	b, task := g.Bounds, s.task(g.TaskID)
+	if at, err := time.Parse(time.RFC3339Nano, b.ExpiresAt); err == nil && !now.Before(at) {
+		return event.StopAuthorityEnded
+	}
+	switch {
+	case task == nil:
+	case b.MaxTokens > 0 && task.Tokens >= b.MaxTokens:
+		return event.StopTokensExhausted
+	case b.MaxElapsedMS > 0 && task.elapsed(now).Milliseconds() >= b.MaxElapsedMS:
+		return event.StopTimeExhausted
+	case b.MaxCost > 0 && task.Cost >= b.MaxCost:
+		return event.StopCostExhausted
+	}
+	return ""
+}
+
+// actions say to a person what can be done about a stop.
+var actions = map[string]string{
+	event.StopSegmentsExhausted:  "send a decision with verdict continue on the checkpoint to grant more segments",
+	event.StopTokensExhausted:    "send a decision with verdict continue on the checkpoint to grant more tokens",
+	event.StopTimeExhausted:      "send a decision with verdict continue on the checkpoint to grant more time",
+	event.StopCostExhausted:      "send a decision with verdict continue on the checkpoint to grant more cost",
+	event.StopNoProgress:         "read the text so far; send a decision with verdict continue only if it should try again",
+	event.StopCancelled:          "send the request again if it is still wanted",
+	event.StopAuthorityEnded:     "the task's expires_at has passed; send a new input with a new task",
+	event.StopOperationUncertain: "inspect the original operation; nothing is sent again",
+	event.StopResponseExpired:    "the provider no longer has the response; send the request again if it is still wanted",
+	event.StopContextWindow:      "the context window is full; start a new session or shorten the input",
+}
+
+// halt says that the chain does not go on. A stop of a chain names its
+// checkpoint.
+func (s *State) halt(reason, cause string) step {
+	g := s.Generation
+	stop := event.ContinuationStopped{Reason: reason, Action: actions[reason]}
+	if g.Operation != nil {
+		stop.OperationID, stop.CheckpointID = g.Operation.ID, g.Operation.CheckpointID
+	}
+	if g.Cutoff != nil {
+		stop.CheckpointID = g.Cutoff.ID
+	}
+	return record(stop, cause)
+}
+
+// checkpoint saves where the chain stands.
+func (s *State) checkpoint(kind string, t Tick) step {
+	g := s.Generation
+	op, task := g.Operation, s.task(g.TaskID)
+	saved := event.CheckpointSaved{
+		CheckpointID: t.IDs[0], Kind: kind, GenerationID: g.ID, TaskID: g.TaskID, OperationID: op.ID,
+		ServiceID: op.ServiceID, DescriptorRevision: op.Revision, Finish: op.Completed.Finish,
+		Delivered:      event.Delivered{Bytes: int64(len(g.Chain.Text)), Digest: event.Digest([]byte(g.Chain.Text))},
+		Invocations:    []string{},
+		CompletedSteps: []string{fmt.Sprintf("segment %d of the answer", op.Segment)},
+		RemainingSteps: []string{},
+		Segment:        op.Segment,
+	}
+	if task != nil {
+		saved.Invocations = append(saved.Invocations, task.Completed...)
+		for _, id := range task.Completed {
+			saved.CompletedSteps = append(saved.CompletedSteps, "invocation "+id)
+		}
+		saved.Spent = event.Spent{
+			Segments: g.Chain.Segment - g.Chain.Base, Tokens: task.Tokens, ElapsedMS: task.elapsed(t.Now).Milliseconds(), Cost: task.Cost,
+		}
+	}
+	if kind == event.CheckpointCutoff {
+		saved.RemainingSteps = append(saved.RemainingSteps, fmt.Sprintf("continue the answer after byte %d", saved.Delivered.Bytes))
+	}
+	return record(saved, op.EndID)
+}

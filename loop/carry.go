@@ -1,0 +1,126 @@
+package loop
+
+import (
+	"github.com/loopd/loopd/event"
+)
+
+// CarryOut gives an accepted command its effect, or its command.rejected.
+// Input and Target are what the past knows of the ids it names.
+type CarryOut struct {
+	Tick    Tick
+	InputID string
+	Input   InputPast  // of the command's target, as an input
+	Target  TargetPast // of the command's target, as anything else
+}
+
+func (c CarryOut) decide(s State) (Fact, error) {
+	if len(s.Commands) == 0 || s.Commands[0].InputID != c.InputID {
+		return Fact{}, rejected("the command is not due")
+	}
+	cmd := s.Commands[0]
+	p := s.effect(cmd, c)
+	return Fact{Payload: p, Cause: cmd.InputID}, nil
+}
+
+func (s *State) effect(cmd Input, c CarryOut) event.Payload {
+	switch cmd.Kind {
+	case event.KindWithdraw:
+		return s.withdraw(cmd, c.Input)
+	case event.KindCancelJob:
+		return s.cancelJob(cmd)
+	case event.KindInterrupt:
+		if s.Generation == nil {
+			return refuse(cmd, event.RefuseNoActiveGeneration)
+		}
+		return refuse(cmd, event.RefuseGenerationEnded)
+	case event.KindDecision:
+		return s.decision(cmd, c)
+	}
+	return refuse(cmd, event.RefuseUnknownTarget)
+}
+
+func refuse(cmd Input, reason string) event.Payload {
+	return event.CommandRejected{InputID: cmd.InputID, Reason: reason}
+}
+
+func (s *State) withdraw(cmd Input, past InputPast) event.Payload {
+	if in := s.input(cmd.Target); in != nil && in.Pending() {
+		if g := s.Generation; g == nil || !g.taken(in.InputID) {
+			return event.InputWithdrawn{InputID: in.InputID, By: cmd.InputID}
+		}
+		return refuse(cmd, event.RefuseAlreadyDelivered)
+	}
+	switch {
+	case !past.Accepted || !past.Kind.Content():
+		return refuse(cmd, event.RefuseUnknownTarget)
+	case past.Over:
+		return refuse(cmd, event.RefuseAlreadyDecided)
+	}
+	return refuse(cmd, event.RefuseAlreadyDelivered)
+}
+
+func (s *State) cancelJob(cmd Input) event.Payload {
+	j := s.job(cmd.Target)
+	if j == nil || j.Phase != JobRunning {
+		return refuse(cmd, event.RefuseNoActiveJob)
+	}
+	return event.JobCancelRequested{JobID: j.JobID, CallID: j.CallID, Outcome: event.OutcomeCancelRequested, Effects: event.EffectsNotRolledBack}
+}
+
+func (s *State) decision(cmd Input, c CarryOut) event.Payload {
+	if inv := s.invocation(cmd.Target); inv != nil {
+		return s.decideInvocation(cmd, *inv)
+	}
+	if chain := s.stopped(cmd.Target); chain != nil && cmd.Verdict == event.VerdictContinue && s.Generation == nil {
+		return event.GenerationStarted{
+			GenerationID: c.Tick.IDs[0], InitialInputID: cmd.InputID, CallID: cmd.CallID, TaskID: chain.TaskID, Bounds: chain.Bounds,
+		}
+	}
+	switch {
+	case c.Target.Kind == "":
+		return refuse(cmd, event.RefuseUnknownTarget)
+	case c.Target.Decided:
+		return refuse(cmd, event.RefuseAlreadyDecided)
+	case c.Target.Ended:
+		return refuse(cmd, event.RefuseGenerationEnded)
+	}
+	return refuse(cmd, event.RefuseUnknownTarget)
+}
+
+func (s *State) decideInvocation(cmd Input, inv Invocation) event.Payload {
+	switch cmd.Verdict {
+	case event.VerdictApprove, event.VerdictDeny:
+		return s.judge(cmd, inv)
+	case event.VerdictReconciled, event.VerdictStillUnknown, event.VerdictAbandon:
+		if inv.Phase == InvocationUncertain {
+			return event.InvocationReconciled{
+				InvocationID: inv.InvocationID, Verdict: cmd.Verdict, DecidedBy: cmd.InputID, Result: cmd.Text,
+			}
+		}
+		if inv.Settled() {
+			return refuse(cmd, event.RefuseAlreadyDecided)
+		}
+	}
+	return refuse(cmd, event.RefuseUnknownTarget)
+}
+
+// judge counts an approval or a denial: once, and for the very arguments it
+// saw (contract 6.3).
+func (s *State) judge(cmd Input, inv Invocation) event.Payload {
+	if g := s.Generation; g == nil || g.ID != inv.GenerationID || s.closing() {
+		return refuse(cmd, event.RefuseGenerationEnded)
+	}
+	if twin, repeats := s.twin(inv); repeats && inv.open() && twin < InvocationCompleted {
+		return refuse(cmd, event.RefuseReconciliationRequired)
+	}
+	switch {
+	case inv.Phase != InvocationAwaiting:
+		return refuse(cmd, event.RefuseAlreadyDecided)
+	case cmd.Verdict == event.VerdictApprove && cmd.InputDigest != inv.InputDigest,
+		cmd.InputDigest != "" && cmd.InputDigest != inv.InputDigest:
+		return refuse(cmd, event.RefuseArgsMismatch)
+	case cmd.Verdict == event.VerdictDeny:
+		return event.InvocationDenied{InvocationID: inv.InvocationID, DecidedBy: cmd.InputID, InputDigest: inv.InputDigest}
+	}
+	return event.InvocationApproved{InvocationID: inv.InvocationID, DecidedBy: cmd.InputID, InputDigest: inv.InputDigest}
+}
