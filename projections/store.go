@@ -1,0 +1,211 @@
+package projections
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/go-json-experiment/json"
+
+	"github.com/loopd/loopd/projections/view"
+)
+
+// Store is one build of the views. Its methods may be called side by side;
+// Close ends it, when nobody reads any more.
+type Store struct {
+	dir string
+	cfg Config
+	db  *pebble.DB
+
+	identity identity      // fixed once open
+	applying sync.Mutex    // one batch at a time; guards progress
+	progress progress      // as in the last committed batch
+	offset   atomic.Uint64 // progress.Offset, for readers
+	closed   atomic.Bool
+}
+
+// progress is how far the store has folded.
+type progress struct {
+	Offset uint64 `json:"offset"` // stream sequence of the last folded record, 0 = none
+	Parked uint64 `json:"parked"` // records that could not be folded, kept or only counted
+}
+
+// identity is what a store is a fold of.
+type identity struct {
+	Layout int            `json:"layout"` // of this package's keys
+	Stream Stream         `json:"stream"`
+	Views  []view.Version `json:"views"`
+}
+
+const layout = 1
+
+var (
+	keyIdentity = []byte("m/identity")
+	keyProgress = []byte("m/progress")
+)
+
+const (
+	prefixRow    = 'r'
+	prefixParked = 'p'
+)
+
+// Open opens the store in dir, or makes it. It refuses with
+// [*ForeignStreamError], [*VersionError] or [ErrCorrupt], and then leaves the
+// rows as they were.
+func Open(dir string, cfg Config) (*Store, error) {
+	return open(dir, cfg, false)
+}
+
+// open makes a store that must not exist yet if fresh is set.
+func open(dir string, cfg Config, fresh bool) (*Store, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("projections: open %s: %w", dir, err)
+	}
+	opts := cfg.pebble()
+	opts.ErrorIfExists = fresh
+	db, err := pebble.Open(dir, opts)
+	if err != nil {
+		return nil, fmt.Errorf("projections: open %s: %w", dir, corrupt(err))
+	}
+	s := &Store{dir: dir, cfg: cfg, db: db}
+	if err := s.identify(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+func (c Config) pebble() *pebble.Options {
+	opts := &pebble.Options{
+		FS:                 c.FS,
+		ReadOnly:           c.ReadOnly,
+		CacheSize:          c.CacheBytes,
+		MemTableSize:       c.MemTableBytes,
+		MaxOpenFiles:       c.OpenFiles,
+		FormatMajorVersion: pebble.FormatTableFormatV6,
+		Logger:             pebbleLogger{c.Logger},
+
+		MemTableStopWritesThreshold: 3,
+	}
+	for i := range opts.Levels {
+		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10) // many events name a cause that has no row
+	}
+	return opts
+}
+
+// identify reads what the store is and where it stands, and checks it; a new
+// store is told.
+func (s *Store) identify() error {
+	found, err := getJSON(s.db, keyIdentity, &s.identity)
+	if err != nil {
+		return fmt.Errorf("projections: open %s: identity: %w", s.dir, err)
+	}
+	if !found {
+		return s.begin()
+	}
+	want := view.Versions()
+	if s.identity.Layout != layout || !slices.Equal(s.identity.Views, want) {
+		return &VersionError{Dir: s.dir, Stored: s.identity.Views, Want: want}
+	}
+	if given := s.cfg.Stream; given != (Stream{}) && !given.equal(s.identity.Stream) {
+		return &ForeignStreamError{Dir: s.dir, Stored: s.identity.Stream, Given: given}
+	}
+	if _, err := getJSON(s.db, keyProgress, &s.progress); err != nil {
+		return fmt.Errorf("projections: open %s: progress: %w", s.dir, err)
+	}
+	s.offset.Store(s.progress.Offset)
+	return nil
+}
+
+// begin gives a new store its identity, synced: from then on it is refused to
+// every other stream.
+func (s *Store) begin() error {
+	if s.cfg.ReadOnly || s.cfg.Stream.Name == "" || s.cfg.Stream.Created.IsZero() {
+		return fmt.Errorf("projections: open %s: a new store needs the stream's name and the time it was created, and must be writable", s.dir)
+	}
+	if iter, err := s.db.NewIter(nil); err != nil {
+		return fmt.Errorf("projections: open %s: %w", s.dir, corrupt(err))
+	} else if some, err := iter.First(), iter.Close(); some || err != nil {
+		return fmt.Errorf("projections: open %s: rows without an identity: %w", s.dir, errors.Join(ErrCorrupt, err))
+	}
+	s.identity = identity{Layout: layout, Stream: s.cfg.Stream, Views: view.Versions()}
+	b, err := json.Marshal(s.identity)
+	if err != nil {
+		return fmt.Errorf("projections: open %s: identity: %w", s.dir, err)
+	}
+	if err := s.db.Set(keyIdentity, b, pebble.Sync); err != nil {
+		return fmt.Errorf("projections: open %s: identity: %w", s.dir, corrupt(err))
+	}
+	return nil
+}
+
+// Stream is the stream that the store folds.
+func (s *Store) Stream() Stream { return s.identity.Stream }
+
+// Offset is the stream sequence of the last folded record, 0 before the first.
+func (s *Store) Offset() uint64 { return s.offset.Load() }
+
+// Close ends the store. Snapshots and iterations must have ended. A second
+// Close does nothing.
+func (s *Store) Close() error {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	if s.closed.Swap(true) {
+		return nil
+	}
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("projections: close %s: %w", s.dir, err)
+	}
+	return nil
+}
+
+// getJSON reads the value of key; false where there is none.
+func getJSON(r pebble.Reader, key []byte, v any) (bool, error) {
+	b, closer, err := r.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, corrupt(err)
+	}
+	err = json.Unmarshal(b, v)
+	if err = errors.Join(err, closer.Close()); err != nil {
+		return false, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return true, nil
+}
+
+// corrupt marks what Pebble calls corruption as ours.
+func corrupt(err error) error {
+	if pebble.IsCorruptionError(err) {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return err
+}
+
+func rowKey(k view.Key) []byte { return k.Append([]byte{prefixRow}) }
+
+func parkedKey(seq uint64) []byte { return binary.BigEndian.AppendUint64([]byte{prefixParked}, seq) }
+
+// pebbleLogger hands Pebble's words to slog: its routine is nobody's news.
+type pebbleLogger struct{ to *slog.Logger }
+
+func (l pebbleLogger) Infof(format string, args ...any) {
+	l.to.Debug("pebble: " + fmt.Sprintf(format, args...))
+}
+
+func (l pebbleLogger) Errorf(format string, args ...any) {
+	l.to.Error("pebble: " + fmt.Sprintf(format, args...))
+}
+
+// Fatalf does not return: Pebble calls it where going on would damage data.
+func (l pebbleLogger) Fatalf(format string, args ...any) {
+	l.to.Error("pebble: " + fmt.Sprintf(format, args...))
+	panic("projections: pebble cannot go on: " + fmt.Sprintf(format, args...))
+}
