@@ -75,7 +75,7 @@ func (p *Parser) Write(b []byte, emit func(Event)) error {
 // Tail is the event that the body ended in, as if its blank line had come;
 // false if nothing stands after the last event. It changes nothing.
 func (p *Parser) Tail() (Event, bool) {
-	rest := Parser{line: p.line, data: bytes.Clone(p.data), name: p.name, begun: p.begun, err: p.err}
+	rest := p.Clone()
 	var tail Event
 	found := false
 	keep := func(e Event) { tail, found = e, true }
@@ -85,6 +85,13 @@ func (p *Parser) Tail() (Event, bool) {
 	rest.line = nil
 	rest.endLine(keep)
 	return tail, found
+}
+
+// Clone is an independent parser in the same state.
+func (p *Parser) Clone() Parser {
+	c := *p
+	c.line, c.data = bytes.Clone(p.line), bytes.Clone(p.data)
+	return c
 }
 
 func (p *Parser) grow(b []byte) {
