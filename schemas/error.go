@@ -29,7 +29,7 @@ type ValidationError struct {
 
 func (e *ValidationError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "schemas: %s: ", clip(e.Schema, 2*maxValue))
+	fmt.Fprintf(&b, "schemas: %s: ", e.Schema)
 	if e.Field != "" {
 		fmt.Fprintf(&b, "%s: ", e.Field)
 	}
@@ -40,6 +40,11 @@ func (e *ValidationError) Error() string {
 	return b.String()
 }
 
+// invalid makes a ValidationError within its limits.
+func invalid(schema, field, hint string) *ValidationError {
+	return &ValidationError{Schema: clip(schema, 2*maxValue), Field: clip(field, 2*maxValue), Hint: clip(hint, maxHint)}
+}
+
 // explain makes a ValidationError of the validator's answer, nil of nil.
 func explain(name string, err error) error {
 	if err == nil {
@@ -47,13 +52,15 @@ func explain(name string, err error) error {
 	}
 	var tree *jsonschema.ValidationError
 	if !errors.As(err, &tree) {
-		return &ValidationError{Schema: name, Hint: clip(err.Error(), maxHint)}
+		return invalid(name, "", err.Error())
 	}
 	var faults []fault
 	collect(tree, &faults)
 	slices.SortFunc(faults, fault.compare)
 	faults = slices.Compact(faults)
-	return &ValidationError{Schema: name, Field: faults[0].field, Hint: faults[0].hint, More: len(faults) - 1}
+	first := invalid(name, faults[0].field, faults[0].hint)
+	first.More = len(faults) - 1
+	return first
 }
 
 // fault is one place where the data leaves its schema.
@@ -76,8 +83,7 @@ func (f fault) rank() int {
 	return 1
 }
 
-// collect gathers the leaves of the validator's tree. Alternatives are told as
-// one fault: which of them was meant is unknown.
+// collect gathers the leaves of the validator's tree.
 func collect(e *jsonschema.ValidationError, faults *[]fault) {
 	field := fieldName(e.InstanceLocation)
 	switch k := e.ErrorKind.(type) {
@@ -86,33 +92,17 @@ func collect(e *jsonschema.ValidationError, faults *[]fault) {
 			*faults = append(*faults, fault{fieldName(append(slices.Clone(e.InstanceLocation), missing)), "is required, and missing"})
 		}
 		return
-	case *kind.AnyOf, *kind.OneOf, *kind.Not:
-		*faults = append(*faults, fault{field, "this value is not allowed here" + wanted(e)})
+	case *kind.Not:
+		*faults = append(*faults, fault{field, "this value is not allowed here"})
 		return
 	}
 	if len(e.Causes) == 0 {
-		*faults = append(*faults, fault{field, clip(hint(e.ErrorKind), maxHint)})
+		*faults = append(*faults, fault{field, hint(e.ErrorKind)})
 		return
 	}
 	for _, cause := range e.Causes {
 		collect(cause, faults)
 	}
-}
-
-// wanted lists what the alternatives would have taken.
-func wanted(e *jsonschema.ValidationError) string {
-	var faults []fault
-	for _, cause := range e.Causes {
-		collect(cause, &faults)
-	}
-	var hints []string
-	for _, f := range faults {
-		hints = append(hints, f.hint)
-	}
-	if len(hints) == 0 {
-		return ""
-	}
-	return clip(": "+strings.Join(hints, "; or "), maxHint-maxValue)
 }
 
 // hint says what one keyword wanted and what came.
@@ -144,12 +134,13 @@ func hint(k jsonschema.ErrorKind) string {
 	return "breaks the rule " + strings.Join(k.KeywordPath(), "/")
 }
 
-// pattern says in words what the longer patterns of the files mean.
+// pattern says in words what a pattern of the files means; a test finds the
+// ones that have no words.
 func pattern(p string) string {
 	switch {
 	case strings.HasPrefix(p, "^[0-7][0-9A-H"):
 		return "a ULID"
-	case strings.HasPrefix(p, "^[A-Za-z0-9_-]{42}"):
+	case strings.HasPrefix(p, "^[A-Za-z0-9_-]{42}"), strings.HasPrefix(p, "^([A-Za-z0-9_-]{42}"):
 		return "a SHA-256 in base64url without padding (43 characters)"
 	case strings.HasPrefix(p, "^[0-9]{4}-"):
 		return "an RFC 3339 time in UTC such as 2026-01-01T00:00:00.000000Z"
@@ -218,5 +209,5 @@ func fieldName(place []string) string {
 		}
 		b.WriteString(clip(step, maxValue))
 	}
-	return clip(b.String(), 2*maxValue)
+	return b.String()
 }

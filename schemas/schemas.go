@@ -54,8 +54,8 @@ type Set struct {
 	inputs   map[string]*jsonschema.Schema // by input kind
 }
 
-// Load compiles the embedded schemas: tens of milliseconds, once a process;
-// callers hold the Set. It fails only if an embedded file is broken.
+// Load compiles the embedded schemas: about ten milliseconds, so
+// once a process; callers hold the Set. It fails only if an embedded file is broken.
 func Load() (*Set, error) {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
@@ -87,7 +87,7 @@ func (s *Set) Event(eventType string, data []byte) error {
 		return err
 	}
 	if got, ok := doc["type"].(string); ok && got != eventType {
-		return &ValidationError{Schema: eventType, Field: "type", Hint: "want " + quoted(eventType) + ", got " + quoted(got)}
+		return invalid(eventType, "type", "want "+quoted(eventType)+", got "+quoted(got))
 	}
 	schema, known := s.events[eventType]
 	if !known || newer(doc["version"]) {
@@ -103,8 +103,7 @@ func (s *Set) Input(kind string, data []byte) error {
 	name := "input " + kind
 	schema, known := s.inputs[kind]
 	if !known {
-		return &ValidationError{Schema: "input", Field: "kind",
-			Hint: quoted(kind) + " is not one of " + strings.Join(s.InputKinds(), ", ")}
+		return invalid("input", "kind", quoted(kind)+" is not one of "+strings.Join(s.InputKinds(), ", "))
 	}
 	doc, err := parse(name, data)
 	if err != nil {
@@ -169,15 +168,15 @@ func compileFolder(c *jsonschema.Compiler, folder string) (map[string]*jsonschem
 func parse(name string, data []byte) (map[string]any, error) {
 	var strict jsontext.Value
 	if err := json.Unmarshal(data, &strict); err != nil {
-		return nil, &ValidationError{Schema: name, Hint: clip("not one JSON object: "+err.Error(), maxHint)}
+		return nil, invalid(name, "", "not one JSON object: "+err.Error())
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
-		return nil, &ValidationError{Schema: name, Hint: clip("not one JSON object: "+err.Error(), maxHint)}
+		return nil, invalid(name, "", "not one JSON object: "+err.Error())
 	}
 	object, ok := doc.(map[string]any)
 	if !ok {
-		return nil, &ValidationError{Schema: name, Hint: "want one JSON object, got " + describe(doc)}
+		return nil, invalid(name, "", "want one JSON object, got "+describe(doc))
 	}
 	return tamed(object).(map[string]any), nil
 }
