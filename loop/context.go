@@ -134,19 +134,15 @@ func (p *Past) reconcile(f event.InvocationReconciled) {
 	}
 }
 
-// Request is the request of the operation that is admitted, or would be: the
-// conversation so far, in one form for every protocol. parent is the operation
-// that it continues, "" for none.
-func (p *Past) Request(config Config, operation, generation, session, parent string, segment int) Request {
-	config = config.withDefaults()
-	messages := []Message{{Role: RoleSystem, Text: p.system}}
+// request fills in the conversation so far, in one form for every protocol.
+// parent is the operation that the request continues, "" for none.
+func (p *Past) request(config Config, r Request, parent string) Request {
+	r.Messages = []Message{{Role: RoleSystem, Text: p.system}}
 	for _, e := range p.entries {
-		messages = append(messages, e.render(parent)...)
+		r.Messages = append(r.Messages, e.render(parent)...)
 	}
-	return Request{
-		SessionID: session, GenerationID: generation, OperationID: operation, Segment: segment,
-		Messages: messages, Tools: config.toolSpecs(), OutputBudget: config.OutputBudget,
-	}
+	r.Tools, r.OutputBudget = config.toolSpecs(), config.OutputBudget
+	return r
 }
 
 // render is an entry as messages. Each call is answered right after it.
@@ -187,4 +183,22 @@ func (c Config) toolSpecs() []ToolSpec {
 		specs = append(specs, ToolSpec{Name: name, Description: t.Description, Parameters: t.Parameters})
 	}
 	return specs
+}
+
+// Request is the request of an operation: of the one that is admitted, or of
+// the one that Next asks to admit under this id.
+func (s State) Request(past *Past, operation string) Request {
+	parent, segment, generation := "", 1, ""
+	if g := s.Generation; g != nil {
+		generation = g.ID
+		switch {
+		case g.Operation != nil && g.Operation.ID == operation:
+			parent, segment = g.Operation.ParentID, g.Operation.Segment
+		case g.Claim != nil && g.Claim.OperationID == operation:
+			parent, segment = g.Claim.ParentID, g.Claim.Segment
+		}
+	}
+	return past.request(s.Config, Request{
+		SessionID: s.SessionID, GenerationID: generation, OperationID: operation, Segment: segment,
+	}, parent)
 }

@@ -391,7 +391,7 @@ func (s *State) endGeneration(id string) string {
 
 // resultTaken ends the job whose result is this input.
 func (s *State) resultTaken(inputID string) {
-	s.Jobs = slices.DeleteFunc(s.Jobs, func(j Job) bool { return j.Phase == JobReported && ResultInputID(j.JobID) == inputID })
+	s.Jobs = slices.DeleteFunc(s.Jobs, func(j Job) bool { return j.Phase == JobReported && j.resultID() == inputID })
 }
 
 // elapsed is the clock since the task's first generation.started.

@@ -7,9 +7,10 @@ import (
 	"github.com/loopd/loopd/event"
 )
 
-// ResultInputID is the id of the service input that brings a job's result
-// back: the same for every owner, so that it is submitted once.
-func ResultInputID(jobID string) string { return jobID + ".result" }
+// resultID is the id of the service input that brings a job's result back: the
+// same for every owner, so that it is submitted once, and known to nobody
+// before the result is in the log.
+func (j Job) resultID() string { return j.EndID + ".result" }
 
 // resultInput is that input's body. It depends on the job alone.
 func (j Job) resultInput() []byte {
@@ -21,7 +22,7 @@ func (j Job) resultInput() []byte {
 		text = "The job failed: " + text
 	}
 	b, err := json.Marshal(event.Input{
-		Version: event.Version, InputID: ResultInputID(j.JobID), Kind: event.KindService, Source: "tool:" + j.Tool,
+		Version: event.Version, InputID: j.resultID(), Kind: event.KindService, Source: "tool:" + j.Tool,
 		Target: j.JobID, CallID: j.CallID, Text: text,
 	})
 	if err != nil {
@@ -34,7 +35,7 @@ func (j Job) resultInput() []byte {
 // never refused for the limits of what hosts send (contract, section 3).
 func (s *State) isResult(in event.Input, digest string) bool {
 	for _, j := range s.Jobs {
-		if j.Phase == JobReported && ResultInputID(j.JobID) == in.InputID {
+		if j.Phase == JobReported && j.resultID() == in.InputID {
 			return event.InputDigest(j.resultInput()) == digest
 		}
 	}

@@ -82,6 +82,22 @@ func (e InspectInvocation) Key() string { return "inspect " + e.Request.Invocati
 func (e RunJob) Key() string            { return "job " + e.JobID }
 func (e InspectJob) Key() string        { return "inspect " + e.JobID }
 
+// Wanted reports whether an owner that claimed the session would have anything
+// to do, but for inputs that it has not taken yet.
+func Wanted(s State, t Tick) bool {
+	if s.Phase == PhaseNew || s.Phase == PhaseBroken {
+		return false
+	}
+	if s.Phase == PhaseUnclaimed {
+		return true
+	}
+	s = s.clone()
+	s.Epoch = s.NextEpoch()
+	s.forgetLooks()
+	p := Next(s, t)
+	return p.Record || len(p.Effects) > 0 || !p.WakeAt.IsZero()
+}
+
 // Next says what should happen now, from the folded state alone.
 func Next(s State, t Tick) Plan {
 	if s.Phase != PhaseOpen {
@@ -100,7 +116,7 @@ func Next(s State, t Tick) Plan {
 	}
 	for _, j := range s.Jobs {
 		if j.Phase == JobReported && s.Stop == nil {
-			return Plan{Effects: []Effect{Submit{JobID: j.JobID, InputID: ResultInputID(j.JobID), Body: j.resultInput()}}}
+			return Plan{Effects: []Effect{Submit{JobID: j.JobID, InputID: j.resultID(), Body: j.resultInput()}}}
 		}
 	}
 	p := Plan{Effects: s.jobEffects()}

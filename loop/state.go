@@ -38,7 +38,7 @@ type State struct {
 	Inputs     []Input      // content that is open, in the order of acceptance
 	Commands   []Input      // accepted commands without effect yet, in that order
 	Stop       *Input       // the accepted stop
-	StopActive bool // a generation was active when it was accepted
+	StopActive bool         // a generation was active when it was accepted
 	Generation *Generation  // the open generation, nil = none
 	Jobs       []Job        // open jobs, in the order of job.queued
 	Tasks      []Task       // of the open generation, of stopped chains, and those hosts named

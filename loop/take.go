@@ -128,3 +128,16 @@ func bounded(s string) string {
 	}
 	return s[:cut] + "…"
 }
+
+// RefuseInput refuses an input that the log cannot hold.
+type RefuseInput struct {
+	Delivery event.Delivery
+	Hint     string
+}
+
+func (c RefuseInput) decide(State) (Fact, error) {
+	return Fact{Payload: event.InputRejected{
+		InputID: c.Delivery.InputID, Digest: event.InputDigest(c.Delivery.Data), Reason: event.RejectInvalid,
+		InboxSeq: c.Delivery.InboxSeq, Hint: bounded(c.Hint),
+	}, Cause: c.Delivery.InputID}, nil
+}

@@ -1,0 +1,346 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/loopd/loopd/event"
+	"github.com/loopd/loopd/loop"
+)
+
+// task is an effect that runs beside the session, or has run: it stays known
+// while the state asks for it, so that nothing is dispatched twice.
+type task struct {
+	cancel    context.CancelCauseFunc
+	cancelled bool
+}
+
+// Why a task's context ends, where it matters to its outcome.
+var (
+	errTimeout   = errors.New("time-out")
+	errUnwanted  = errors.New("no longer wanted")
+	errCancelJob = errors.New("the job was asked to end")
+)
+
+// move does what the plan asks for; moved tells that Next must be asked again.
+func (s *session) move(plan loop.Plan, t loop.Tick) (moved bool, err error) {
+	if plan.Record {
+		return true, s.record(loop.Advance{Tick: t})
+	}
+	if len(plan.Effects) == 1 {
+		switch e := plan.Effects[0].(type) {
+		case loop.Carry:
+			return true, s.record(loop.CarryOut{
+				Tick: t, InputID: e.InputID, Input: s.past.Input(e.Target), Target: s.past.Target(e.Target),
+			})
+		case loop.Admit:
+			if s.r.draining.Load() {
+				return false, nil
+			}
+			return true, s.record(loop.AdmitRequest{Tick: t, OperationID: e.OperationID, RequestDigest: s.request(e.OperationID).Digest()})
+		case loop.Dispatch:
+			if s.r.draining.Load() {
+				return false, nil
+			}
+			return true, s.record(loop.DispatchRequest{Tick: t, OperationID: e.OperationID, RequestDigest: s.request(e.OperationID).Digest()})
+		case loop.Submit:
+			return s.submit(e)
+		}
+	}
+	s.reconcile(plan)
+	return false, nil
+}
+
+// request is the one that the operation asks, or would ask if it were admitted
+// now.
+func (s *session) request(operation string) loop.Request {
+	return s.state.Request(s.past, operation)
+}
+
+// submit brings a job's result back through the one door for inputs.
+func (s *session) submit(e loop.Submit) (moved bool, err error) {
+	if err := s.r.cfg.Log.Submit(s.ctx, s.id, e.InputID, e.Body); err != nil {
+		s.log.Warn("a job's result could not be submitted; trying again", "job", e.JobID, "err", err)
+		if err := s.rest(time.Second); err != nil {
+			return false, err
+		}
+	}
+	took, err := s.take(true)
+	if err == nil && !took {
+		return false, s.patience("submit a job's result", errors.New("the inbox does not hold it yet"))
+	}
+	return took, err
+}
+
+// reconcile starts wanted effects that do not run, and ends those that run and
+// are no longer wanted.
+func (s *session) reconcile(plan loop.Plan) {
+	wanted := map[string]bool{}
+	for _, e := range plan.Effects {
+		wanted[e.Key()] = true
+		switch t := s.running[e.Key()]; {
+		case t == nil:
+			s.start(e)
+		case t.cancelled:
+		default:
+			if job, ok := e.(loop.RunJob); ok && job.Cancel {
+				t.cancelled = true
+				t.cancel(errCancelJob)
+			}
+		}
+	}
+	for key, t := range s.running {
+		if !wanted[key] {
+			t.cancel(errUnwanted)
+			delete(s.running, key)
+		}
+	}
+	s.wake()
+	s.wake = func() {}
+	if !plan.WakeAt.IsZero() {
+		s.wake = s.r.cfg.Clock.AfterFunc(plan.WakeAt.Sub(s.r.cfg.Clock.Now()), s.nudge)
+	}
+}
+
+// start runs an effect beside the session. Its outcome comes back by mail.
+func (s *session) start(e loop.Effect) {
+	timeouts := s.state.Config.Timeouts
+	switch e := e.(type) {
+	case loop.Call:
+		s.call(e.Key(), s.request(e.OperationID), timeouts.Operation)
+	case loop.Inspect:
+		s.look(e.Key(), s.request(e.OperationID), timeouts.Inspect)
+	case loop.Steer:
+		s.steer(e, timeouts.Steer)
+	case loop.Invoke:
+		s.spawn(e.Key(), timeouts.Tool, func(ctx context.Context) func() error {
+			out := s.invoke(ctx, e.Request)
+			if !out.Lost {
+				return s.tells(loop.EndInvocation{InvocationID: e.Request.InvocationID, Outcome: out})
+			}
+			return s.sawInvocation(e.Request, s.inspectTool(context.WithoutCancel(ctx), e.Request))
+		})
+	case loop.InspectInvocation:
+		s.spawn(e.Key(), timeouts.Inspect, func(ctx context.Context) func() error {
+			found := s.inspectTool(ctx, e.Request)
+			return s.again(e.Key(), s.sawInvocation(e.Request, found))
+		})
+	case loop.RunJob:
+		s.spawn(e.Key(), 0, func(ctx context.Context) func() error {
+			out := s.invoke(ctx, e.Request)
+			cancelled := errors.Is(context.Cause(ctx), errCancelJob) && out.Lost
+			return s.tells(loop.FinishJob{JobID: e.JobID, Outcome: out, Cancelled: cancelled})
+		})
+	case loop.InspectJob:
+		s.spawn(e.Key(), timeouts.Inspect, func(ctx context.Context) func() error {
+			return s.tells(loop.RecoverJob{JobID: e.JobID, Found: s.inspectTool(ctx, e.Request)})
+		})
+	}
+}
+
+// spawn runs work beside the session, with a time-out on the session's clock
+// (0 = none), and posts what it returns.
+func (s *session) spawn(key string, timeout time.Duration, work func(context.Context) func() error) *task {
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	t := &task{cancel: cancel}
+	s.running[key] = t
+	stop := func() {}
+	if timeout > 0 {
+		stop = s.r.cfg.Clock.AfterFunc(timeout, func() { cancel(errTimeout) })
+	}
+	s.outside.Add(1)
+	s.r.wg.Go(func() {
+		defer s.outside.Add(-1)
+		done := work(ctx)
+		stop()
+		if !errors.Is(context.Cause(ctx), errUnwanted) {
+			s.post(func() { s.finish(done()) })
+		}
+		cancel(nil)
+	})
+	return t
+}
+
+// finish looks at what recording an outcome said: a late one is no fault.
+func (s *session) finish(err error) {
+	var rejected *loop.RejectedError
+	switch {
+	case err == nil:
+	case errors.As(err, &rejected):
+		s.log.Debug("an outcome came late", "why", rejected.Reason)
+	default:
+		s.fail(err)
+		s.cancel()
+	}
+}
+
+// tells records one command when the mail is read.
+func (s *session) tells(cmd loop.Command) func() error {
+	return func() error { return s.record(cmd) }
+}
+
+// again lets the same effect run once more if the state still asks for it.
+func (s *session) again(key string, done func() error) func() error {
+	return func() error {
+		delete(s.running, key)
+		return done()
+	}
+}
+
+func (s *session) invoke(ctx context.Context, req loop.ToolRequest) (out loop.ToolOutcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error("a tool panicked", "tool", req.Tool, "panic", p)
+			out = loop.ToolOutcome{Lost: true}
+		}
+	}()
+	return s.r.cfg.Tools.Call(ctx, req)
+}
+
+func (s *session) inspectTool(ctx context.Context, req loop.ToolRequest) loop.ToolInspection {
+	found := s.r.cfg.Tools.Inspect(ctx, req)
+	if found.Observed == event.ObservedComplete && found.Outcome.Lost {
+		found.Observed = event.ObservedError
+	}
+	return found
+}
+
+func (s *session) sawInvocation(req loop.ToolRequest, found loop.ToolInspection) func() error {
+	return func() error {
+		if err := s.record(loop.SawInvocation{InvocationID: req.InvocationID, Observed: found.Observed}); err != nil {
+			return err
+		}
+		if found.Observed != event.ObservedComplete {
+			return nil
+		}
+		return s.record(loop.EndInvocation{InvocationID: req.InvocationID, Outcome: found.Outcome})
+	}
+}
+
+// inspect looks an operation's original up at somebody's wish.
+func (s *session) inspect(operation string) {
+	key := loop.Inspect{OperationID: operation}.Key()
+	if s.running[key] == nil {
+		s.look(key, loop.Request{SessionID: s.id, OperationID: operation}, s.state.Config.Timeouts.Inspect)
+	}
+}
+
+func (s *session) look(key string, req loop.Request, timeout time.Duration) {
+	s.spawn(key, timeout, func(ctx context.Context) func() error {
+		found := s.r.cfg.Provider.Inspect(ctx, req)
+		if found.Observed == event.ObservedComplete && found.Completion == nil && found.Failure == nil {
+			found.Observed = event.ObservedError
+		}
+		return s.again(key, func() error {
+			if err := s.record(loop.SawOperation{OperationID: req.OperationID, Observed: found.Observed}); err != nil {
+				return err
+			}
+			if found.Observed != event.ObservedComplete {
+				return nil
+			}
+			return s.end(loop.RecoverOperation{OperationID: req.OperationID, Found: found}, func() loop.Command {
+				return loop.RecoverOperation{OperationID: req.OperationID, Found: loop.Inspection{
+					Observed: event.ObservedComplete, Failure: &loop.Failure{
+						Dispatch: event.DispatchRan, Code: codeTooLarge, NextAction: actionTooLarge,
+					},
+				}}
+			})
+		})
+	})
+}
+
+// codeTooLarge is the failure of an operation whose answer does not fit the
+// log; its raw bytes are in the frames.
+const (
+	codeTooLarge   = "response_too_large"
+	actionTooLarge = "set a smaller output budget, or a larger message limit of the log; the raw answer is kept in the frames"
+)
+
+// end records an operation's end; an answer that does not fit the log is a
+// failure of an operation that ran.
+func (s *session) end(cmd loop.Command, tooLarge func() loop.Command) error {
+	err := s.record(cmd)
+	var large interface{ TooLarge() bool }
+	if errors.As(err, &large) && large.TooLarge() {
+		return s.record(tooLarge())
+	}
+	return err
+}
+
+func (s *session) steer(e loop.Steer, timeout time.Duration) {
+	steerer, ok := s.r.cfg.Provider.(Steerer)
+	s.spawn(e.Key(), timeout, func(ctx context.Context) func() error {
+		answer := loop.SteerRefused
+		if ok {
+			answer = s.steerLive(ctx, steerer, e)
+		}
+		return s.tells(loop.AnswerSteering{InputID: e.Input.InputID, Answer: answer})
+	})
+}
+
+// steerLive asks; whatever is not a definite answer is unknown (contract 5.2).
+func (s *session) steerLive(ctx context.Context, p Steerer, e loop.Steer) (answer loop.SteerAnswer) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.log.Error("steer_live panicked", "input", e.Input.InputID, "panic", r)
+			answer = loop.SteerUnknown
+		}
+	}()
+	got := make(chan loop.SteerAnswer, 1)
+	go func() {
+		defer func() {
+			if r := recover(); r != nil {
+				s.log.Error("steer_live panicked", "input", e.Input.InputID, "panic", r)
+				got <- loop.SteerUnknown
+			}
+		}()
+		got <- p.Steer(ctx, e.OperationID, e.Input)
+	}()
+	select {
+	case answer := <-got:
+		return answer
+	case <-ctx.Done():
+		return loop.SteerUnknown
+	}
+}
+
+// call sends a dispatched operation's request and reads its answer.
+func (s *session) call(key string, req loop.Request, quiet time.Duration) {
+	var st *stream
+	s.spawn(key, 0, func(ctx context.Context) func() error {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		st = newStream(ctx, s, req.OperationID, quiet, func() { cancel(errTimeout) })
+		defer st.stop()
+		out := s.generate(ctx, req, st)
+		if errors.Is(context.Cause(ctx), errTimeout) {
+			out = loop.Uncertain{Reason: event.UnknownTimeout, Detail: fmt.Sprintf("no frame for %s", quiet)}
+		}
+		if u, ok := out.(loop.Uncertain); ok {
+			s.log.Warn("the outcome of an operation is unknown", "operation", req.OperationID, "reason", u.Reason, "detail", u.Detail)
+		}
+		return func() error {
+			return s.end(loop.EndOperation{OperationID: req.OperationID, Outcome: out}, func() loop.Command {
+				return loop.EndOperation{OperationID: req.OperationID, Outcome: loop.Failure{
+					Dispatch: event.DispatchRan, Code: codeTooLarge, NextAction: actionTooLarge,
+				}}
+			})
+		}
+	})
+}
+
+// generate runs the adapter; what it does wrong is an unknown outcome.
+func (s *session) generate(ctx context.Context, req loop.Request, st *stream) (out loop.Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error("a provider adapter panicked", "operation", req.OperationID, "panic", p)
+			out = loop.Uncertain{Reason: event.UnknownTransport, Detail: "the adapter panicked"}
+		}
+	}()
+	if out = s.r.cfg.Provider.Generate(ctx, req, st); out == nil {
+		out = loop.Uncertain{Reason: event.UnknownTransport, Detail: "the adapter gave no outcome"}
+	}
+	return out
+}

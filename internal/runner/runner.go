@@ -1,0 +1,257 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/loopd/loopd/event"
+	"github.com/loopd/loopd/loop"
+)
+
+// Config is what a Runner needs; Owner, Log, Writer and Provider are required.
+type Config struct {
+	Owner    string // shown in session.claimed; name the process, not the machine alone
+	Loop     loop.Config
+	Log      Log
+	Writer   func(session string, last uint64) Appender
+	Provider Provider
+	Tools    Tools                  // nil = every call fails
+	Clock    Clock                  // nil = the system's
+	NewID    func(time.Time) string // ULIDs; nil = random ones
+	Logger   *slog.Logger           // nil = slog.Default
+	Patience time.Duration          // how long an append is tried again while the log does not answer, default 5 min
+	Openers  int                    // sessions read from the log at a time, default 4
+	Mailbox  int                    // outcomes that wait for a session, default 64
+}
+
+func (c Config) withDefaults() Config {
+	if c.Tools == nil {
+		c.Tools = noTools{}
+	}
+	if c.Clock == nil {
+		c.Clock = systemClock{}
+	}
+	if c.NewID == nil {
+		c.NewID = func(now time.Time) string { return ulid.MustNew(ulid.Timestamp(now), rand.Reader).String() }
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	c.Patience = cmp.Or(c.Patience, 5*time.Minute)
+	c.Openers = cmp.Or(c.Openers, 4)
+	c.Mailbox = cmp.Or(c.Mailbox, 64)
+	c.Loop.Service = c.Provider.Service()
+	return c
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Owner == "":
+		return errors.New("runner: config: Owner is required")
+	case c.Log == nil || c.Writer == nil || c.Provider == nil:
+		return errors.New("runner: config: Log, Writer and Provider are required")
+	}
+	if _, steers := c.Provider.(Steerer); c.Loop.Steering == event.SteeringModeNative && !(steers && c.Provider.Service().Native) {
+		return fmt.Errorf("runner: config: provider %s cannot steer natively; set steering to %s",
+			c.Provider.Service().ID, event.SteeringModeRequest)
+	}
+	return nil
+}
+
+// Runner runs many sessions in one process, each in its own goroutine.
+type Runner struct {
+	cfg      Config
+	ctx      context.Context
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup
+	opening  chan struct{} // a token for each session being read
+	killed   atomic.Bool
+	draining atomic.Bool
+	noticed  atomic.Uint64
+
+	mu       sync.Mutex
+	sessions map[string]*session
+	claims   bool // sessions are claimed as they need it
+}
+
+// New makes a runner; nothing runs before Run or Claim.
+func New(cfg Config) (*Runner, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Runner{
+		cfg: cfg, ctx: ctx, cancel: cancel, opening: make(chan struct{}, cfg.Openers), sessions: map[string]*session{},
+	}, nil
+}
+
+// Run takes inputs up until ctx ends, or Close or Kill is called; then it
+// returns nil. With claim, sessions are claimed as soon as there is anything
+// to do for them, those that the log left unfinished first; without, only
+// those that Claim names.
+func (r *Runner) Run(ctx context.Context, claim bool) error {
+	stop := context.AfterFunc(ctx, r.cancel)
+	defer stop()
+	r.mu.Lock()
+	r.claims = claim
+	r.mu.Unlock()
+	if claim {
+		ids, err := r.cfg.Log.Sessions(r.ctx)
+		if err != nil && r.ctx.Err() == nil {
+			return fmt.Errorf("runner: resume: %w", err)
+		}
+		for _, id := range ids {
+			r.session(id)
+		}
+	}
+	err := r.cfg.Log.WatchInputs(r.ctx, r.notice)
+	if r.ctx.Err() != nil {
+		r.wg.Wait()
+		return nil
+	}
+	return fmt.Errorf("runner: watch the inbox: %w", err)
+}
+
+// notice hears that an input is in a session's inbox.
+func (r *Runner) notice(id string, inboxSeq uint64) {
+	r.mu.Lock()
+	claims, known := r.claims, r.sessions[id]
+	r.mu.Unlock()
+	if known == nil && claims {
+		known = r.session(id)
+	}
+	if known != nil {
+		known.hint(inboxSeq)
+	}
+	for {
+		old := r.noticed.Load()
+		if inboxSeq <= old || r.noticed.CompareAndSwap(old, inboxSeq) {
+			return
+		}
+	}
+}
+
+// Noticed is the highest inbox sequence that the watch has told of.
+func (r *Runner) Noticed() uint64 { return r.noticed.Load() }
+
+// session finds the running session, or starts one.
+func (r *Runner) session(id string) *session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.sessions[id]; s != nil {
+		return s
+	}
+	s := newSession(r, id)
+	r.sessions[id] = s
+	if r.ctx.Err() != nil {
+		return s
+	}
+	r.wg.Go(s.run)
+	return s
+}
+
+// forget lets a session that failed be read again.
+func (r *Runner) forget(s *session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sessions[s.id] == s {
+		delete(r.sessions, s.id)
+	}
+}
+
+// Claim begins a new epoch of the session at once, whoever owned it.
+func (r *Runner) Claim(ctx context.Context, id string) error {
+	return r.session(id).ask(ctx, func(ctx context.Context, s *session) error { return s.claim(ctx) })
+}
+
+// Inspect looks an operation's original up now, read-only.
+func (r *Runner) Inspect(ctx context.Context, id, operation string) error {
+	return r.session(id).ask(ctx, func(_ context.Context, s *session) error {
+		s.inspect(operation)
+		return nil
+	})
+}
+
+// Kill ends the runner as kill -9 would: it appends nothing more, connections
+// end, and it returns at once.
+func (r *Runner) Kill() {
+	r.killed.Store(true)
+	r.cancel()
+}
+
+// Close ends the runner in order: no new operation begins, those that run may
+// end until ctx does. It is not the end of any session.
+func (r *Runner) Close(ctx context.Context) error {
+	r.draining.Store(true)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for r.calling() && ctx.Err() == nil && r.ctx.Err() == nil {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+	r.cancel()
+	r.wg.Wait()
+	return nil
+}
+
+func (r *Runner) all() []*session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]*session, 0, len(r.sessions))
+	for _, s := range r.sessions {
+		all = append(all, s)
+	}
+	return all
+}
+
+func (r *Runner) calling() bool {
+	for _, s := range r.all() {
+		if s.outside.Load() > 0 || s.busy.Load() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Settled reports whether no session has work in its mailbox or an append
+// under way, and every input that their inboxes hold is taken.
+func (r *Runner) Settled() bool {
+	for _, s := range r.all() {
+		if s.busy.Load() > 0 || s.behind() {
+			return false
+		}
+	}
+	return true
+}
+
+type systemClock struct{}
+
+func (systemClock) Now() time.Time { return time.Now() }
+
+func (systemClock) AfterFunc(d time.Duration, f func()) func() {
+	t := time.AfterFunc(d, f)
+	return func() { t.Stop() }
+}
+
+// noTools is what a runner without tools answers.
+type noTools struct{}
+
+func (noTools) Call(context.Context, loop.ToolRequest) loop.ToolOutcome {
+	return loop.ToolOutcome{Result: "no tools are configured", Failed: true}
+}
+
+func (noTools) Inspect(context.Context, loop.ToolRequest) loop.ToolInspection {
+	return loop.ToolInspection{Observed: event.ObservedUnsupported}
+}

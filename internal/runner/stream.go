@@ -1,0 +1,102 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/loopd/loopd/loop"
+)
+
+// stream takes what a provider sends: raw bytes go to the frames before
+// anything else, messages and confirmations to the session, in order.
+type stream struct {
+	ctx       context.Context
+	s         *session
+	operation string
+
+	quiet   time.Duration // longest wait without a frame
+	expired func()
+	mu      sync.Mutex
+	timer   func()
+}
+
+func newStream(ctx context.Context, s *session, operation string, quiet time.Duration, expired func()) *stream {
+	st := &stream{ctx: ctx, s: s, operation: operation, quiet: quiet, expired: expired, timer: func() {}}
+	st.rewind()
+	return st
+}
+
+// rewind begins the wait for the next frame.
+func (st *stream) rewind() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.timer()
+	st.timer = func() {}
+	if st.ctx.Err() == nil {
+		st.timer = st.s.r.cfg.Clock.AfterFunc(st.quiet, st.expired)
+	}
+}
+
+func (st *stream) stop() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.timer()
+	st.timer = func() {}
+}
+
+// Raw saves body bytes before anything is read from them.
+func (st *stream) Raw(b []byte) error {
+	st.rewind()
+	if st.s.r.killed.Load() {
+		return errKilled
+	}
+	if err := st.s.r.cfg.Log.AppendFrame(st.ctx, st.s.id, st.operation, b); err != nil {
+		return fmt.Errorf("runner: save frames of operation %s: %w", st.operation, err)
+	}
+	return nil
+}
+
+// Delta shows provisional text. Nobody watches yet: the raw frames are what is
+// kept.
+func (st *stream) Delta(string, string) {}
+
+// Message appends a content block that ended.
+func (st *stream) Message(text string) {
+	if text != "" {
+		st.wait(loop.Say{OperationID: st.operation, Text: text})
+	}
+}
+
+// Applied appends the successor boundary's confirmations. A confirmation also
+// answers a steering call whose own answer is still on its way.
+func (st *stream) Applied(inputIDs []string) {
+	for _, id := range inputIDs {
+		st.wait(loop.AnswerSteering{InputID: id, Answer: loop.SteerAccepted}, loop.ConfirmSteering{InputID: id})
+	}
+}
+
+// wait records the commands in order and returns when they are stored.
+func (st *stream) wait(cmds ...loop.Command) {
+	done := make(chan struct{})
+	posted := st.s.post(func() {
+		defer close(done)
+		for _, cmd := range cmds {
+			err := st.s.record(cmd)
+			var rejected *loop.RejectedError
+			if err != nil && !errors.As(err, &rejected) {
+				st.s.finish(err)
+				return
+			}
+		}
+	})
+	if !posted {
+		return
+	}
+	select {
+	case <-done:
+	case <-st.s.ended:
+	}
+}
