@@ -228,3 +228,22 @@ func TestErrorsAreForPeople(t *testing.T) {
 		}
 	}
 }
+
+// TestErrorsAreBoundedAndStable: the same data gets the same words each time,
+// what says which schema counts comes first, and no data makes them long.
+func TestErrorsAreBoundedAndStable(t *testing.T) {
+	blame(t, "a type that is a number, and more", loaded.Event("session.closed", []byte(`{"type":7}`)), "type")
+	many := []byte(strings.Replace(idle, `"version":1`, `"version":1,"input_ids":[1,2,3],"disposition":1,"operation_ids":{},"continuation":[]`, 1))
+	many = []byte(strings.Replace(string(many), "session.idle", "generation.finished", 1))
+	first := loaded.Event("generation.finished", many)
+	for range 50 {
+		if again := loaded.Event("generation.finished", many); again.Error() != first.Error() {
+			t.Fatalf("first %v, then %v", first, again)
+		}
+	}
+	noise := strings.Repeat("\x01", 1000)
+	inBounds(t, loaded.Event(noise, []byte(idle)))
+	inBounds(t, loaded.Event(noise, nil))
+	inBounds(t, loaded.Input(noise, nil))
+	inBounds(t, loaded.Event("session.idle", []byte(`{"type":"`+strings.Repeat(`\u0001`, 1000)+`"}`)))
+}
