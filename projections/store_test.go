@@ -367,6 +367,9 @@ func TestRebuildAndCompare(t *testing.T) {
 	if rows < 50 {
 		t.Fatalf("%d rows only", rows)
 	}
+	extra := view.Key{View: view.ViewJob, Session: "z", ID: "z"}
+	put(t, b, rowKey(extra), nil)
+	requireDifference(t, a, b, Difference{Key: extra, B: []byte{}})
 	if err := b.Apply(event.Record{StreamSeq: b.Offset() + 1}); err != nil {
 		t.Fatal(err)
 	}

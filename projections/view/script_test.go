@@ -100,11 +100,16 @@ func brief(row string) string {
 func TestEveryTypeIsFolded(t *testing.T) {
 	for _, typ := range event.Types() {
 		rec := event.Record{StreamSeq: 1, Data: fmt.Appendf(nil,
-			`{"version":1,"id":"%026d","type":%q,"session_id":"s","sequence":1,"epoch":1,"time":"2026-01-01T00:00:00Z","prev":"",`+
-				`"input_id":"i","generation_id":"g","target_generation_id":"g","operation_id":"o","invocation_id":"v","job_id":"j","checkpoint_id":"c","input":{}}`, 1, typ)}
+			`{"version":1,"id":"%026d","type":%q,"session_id":"s","sequence":1,"epoch":1,"time":"2026-01-01T00:00:00Z","prev":"","cause":"i",`+
+				`"input_id":"i","by":"i","decided_by":"i","generation_id":"g","target_generation_id":"g","operation_id":"o","invocation_id":"v","job_id":"j","checkpoint_id":"c","input":{}}`, 1, typ)}
 		_, keys, err := Read(rec)
 		if err != nil {
 			t.Fatalf("%s: %v", typ, err)
+		}
+		for i, k := range keys {
+			if slices.Contains(keys[:i], k) {
+				t.Errorf("%s goes to %s twice", typ, k)
+			}
 		}
 		family := map[string]Name{"input": ViewInput, "command": ViewInput, "observation": ViewInput, "steering": ViewInput,
 			"generation": ViewGeneration, "assistant": ViewGeneration, "operation": ViewOperation, "continuation": ViewCheckpoint,
@@ -139,5 +144,29 @@ func TestReadParks(t *testing.T) {
 	}
 	if _, _, err := Read(event.Record{Data: []byte(strings.Replace(good, "job.queued", "weather.changed", 1))}); err != nil {
 		t.Errorf("an unknown type is parked: %v", err)
+	}
+}
+
+// Two events folded onto one row: neither sees the other, and the row stays.
+func TestFoldLeavesTheRowItIsGiven(t *testing.T) {
+	deliver := func(id string) event.Event {
+		return event.Event{SessionID: "s", Payload: event.InputDelivered{InputID: id, GenerationID: "g"}}
+	}
+	k := Key{ViewGeneration, "s", "g"}
+	row, _ := Fold(k, nil, event.Event{SessionID: "s", Payload: event.GenerationStarted{GenerationID: "g"}})
+	for i := range 20 {
+		before, err := Encode(row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one, _ := Fold(k, row, deliver(fmt.Sprintf("one-%d", i)))
+		Fold(k, row, deliver(fmt.Sprintf("two-%d", i)))
+		if after, err := Encode(row); err != nil || string(after) != string(before) {
+			t.Fatalf("the row became %s, was %s", after, before)
+		}
+		if got := one.(*Generation).InputIDs[i]; got != fmt.Sprintf("one-%d", i) {
+			t.Fatalf("another fold changed a row: %s", got)
+		}
+		row = one
 	}
 }
