@@ -338,7 +338,8 @@ func keeps(t *testing.T, name string, s *script) {
 }
 
 // breaks: a log in which the rule is found once, and beside it only the
-// others named (which the same fault breaks too).
+// others named (which the same fault breaks too; the rule itself among them
+// means that the fault breaks it in several places).
 func breaks(t *testing.T, rule, name string, s *script, others ...string) {
 	t.Helper()
 	findings := audit(t, s)
@@ -351,7 +352,7 @@ func breaks(t *testing.T, rule, name string, s *script, others ...string) {
 			t.Errorf("%s %s: also %s at %d: %s", rule, name, f.Rule, f.Sequence, f.Message)
 		}
 	}
-	if n != 1 {
+	if n != 1 && !(n > 1 && slices.Contains(others, rule)) {
 		t.Errorf("%s %s: found %d times, want once; all: %v", rule, name, n, rulesOf(findings))
 	}
 }

@@ -18,13 +18,16 @@ func (s *session) fold(e *event.Event) {
 	if in := s.commandOf(e); in != nil {
 		in.settled = true
 	}
+	s.adoptGeneration(e.Payload)
+	switch e.Type.Family() {
+	case "generation", "operation", "checkpoint", "continuation", "invocation":
+		s.idle = false
+	}
 	switch p := e.Payload.(type) {
 	case event.SessionOpened:
 		s.opened = true
 	case event.SessionIdle:
-		if s.open != nil {
-			s.lose(s.open)
-		}
+		s.idle = true
 	case event.SessionClosed:
 		s.close()
 	case event.OperationAdmitted, event.OperationDispatched, event.OperationCompleted, event.OperationFailed,

@@ -33,7 +33,9 @@ func (s *session) foldInput(e *event.Event) {
 		}
 		s.inputs[p.InputID].rejected = true
 	case event.InputQueued:
-		s.input(p.InputID).queued = true
+		in := s.input(p.InputID)
+		in.queued = true
+		in.refused = in.refused || in.sent && !in.owned // its refusal is missing
 	case event.InputDelivered:
 		s.deliver(p)
 	case event.InputHeld:
@@ -65,21 +67,22 @@ func (s *session) accept(e *event.Event, p event.InputAccepted) {
 	in.adopted, in.accepted = false, true
 	in.kind, in.source, in.target, in.digest, in.sequence = p.Kind, p.Source, p.Target, p.Digest, e.Sequence
 	if body, err := event.ParseInput(p.Input); err == nil {
+		in.kind, in.source, in.target = body.Kind, body.EffectiveSource(), body.Target // what was sent counts
 		in.anchor, in.verdict, in.argsDigest = body.TargetGenerationID, body.Verdict, body.InputDigest
 		in.attachments = len(body.Attachments) > 0
 	}
 	switch {
-	case p.Kind.Content():
+	case in.kind.Content():
 		s.pending = append(s.pending, in)
 		return
-	case p.Kind.Command():
+	case in.kind.Command():
 		s.commands[e.ID] = in
 	}
-	if p.Kind == event.KindStop && !s.fenced {
+	if in.kind == event.KindStop && !s.fenced {
 		s.fenced = true
-		s.stopped = stopped{active: s.open != nil || p.Target == event.TargetCancel, pending: s.firstPending() != nil}
+		s.stopped = stopped{active: s.open != nil && !s.idle || in.target == event.TargetCancel, pending: s.firstPending() != nil}
 	}
-	if g := s.open; g != nil && (p.Kind == event.KindStop || p.Kind == event.KindInterrupt && (in.anchor == "" || in.anchor == g.id)) {
+	if g := s.open; g != nil && (in.kind == event.KindStop || in.kind == event.KindInterrupt && (in.anchor == "" || in.anchor == g.id)) {
 		g.fences = append(g.fences, in)
 	}
 }
@@ -122,7 +125,8 @@ func (s *session) foldSteering(p event.Payload) {
 	case event.SteeringSent:
 		s.input(p.InputID).sent = true
 	case event.SteeringRefused:
-		s.input(p.InputID).refused = true
+		in := s.input(p.InputID)
+		in.refused = !in.owned // the first answer stands
 	case event.SteeringAccepted:
 		in := s.input(p.InputID)
 		if p.Delivery == event.DeliveryNative {

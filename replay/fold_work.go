@@ -14,6 +14,23 @@ func (s *session) openOr(id string) *generation {
 	return s.generations[id]
 }
 
+// adoptGeneration opens a generation whose start is missing.
+func (s *session) adoptGeneration(p event.Payload) {
+	if s.open != nil || s.closed {
+		return
+	}
+	g := &generation{}
+	switch p := p.(type) {
+	case event.InputDelivered:
+		g.id, g.initial = p.GenerationID, p.InputID
+	case event.OperationAdmitted:
+		g.id = p.GenerationID
+	}
+	if g.id != "" && s.generations[g.id] == nil {
+		s.generations[g.id], s.open = g, g
+	}
+}
+
 // lose ends a generation that the log forgot to end.
 func (s *session) lose(g *generation) {
 	g.lost = true
@@ -38,6 +55,9 @@ func (s *session) end(g *generation) {
 func (s *session) foldGeneration(e *event.Event) {
 	switch p := e.Payload.(type) {
 	case event.GenerationStarted:
+		if s.isOpen(p.GenerationID) {
+			return
+		}
 		if s.open != nil {
 			s.lose(s.open)
 		}
@@ -166,6 +186,9 @@ func (s *session) isLate(e *event.Event, operation string, marked bool) bool {
 
 func (s *session) finish(id string, state ending, late bool) {
 	o := s.operation(id)
+	if o.state != running && o.state != uncertain {
+		return // the first one stands
+	}
 	if state == uncertain {
 		o.inspected = false
 	}
@@ -183,6 +206,9 @@ func (s *session) finish(id string, state ending, late bool) {
 
 func (s *session) complete(e *event.Event, p event.OperationCompleted) {
 	late := s.isLate(e, p.OperationID, p.Late)
+	if o := s.operations[p.OperationID]; o != nil && o.state == completed {
+		return
+	}
 	s.finish(p.OperationID, completed, late)
 	o := s.operations[p.OperationID]
 	o.finish, o.veto, o.completedAt = p.Finish, p.Veto, e.Sequence

@@ -22,6 +22,7 @@ type session struct {
 	claimed bool // the epoch began with session.claimed
 	opened  bool
 	closed  bool
+	idle    bool // session.idle was the last word on its work
 
 	// Inputs.
 	inputs    map[string]*input

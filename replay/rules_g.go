@@ -32,7 +32,7 @@ func judgeG1(l *look) {
 		} else if l.s.open != nil {
 			l.sayMissing("generation %s starts while %s is open, without a terminal event", p.GenerationID, l.s.open.id)
 		}
-	case event.SessionIdle, event.SessionClosed:
+	case event.SessionClosed:
 		if l.s.open != nil {
 			l.sayMissing("generation %s has no terminal event", l.s.open.id)
 		}

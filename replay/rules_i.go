@@ -75,10 +75,9 @@ func judgeI1(l *look) {
 	case event.InputAccepted:
 		if in := l.s.inputs[p.InputID]; in != nil && in.accepted {
 			if in.adopted {
-				l.sayMissing("input %s was spoken of before it was accepted", p.InputID)
-			} else {
-				l.say("input %s was accepted before, at %d; the same again is acknowledged silently", p.InputID, in.sequence)
+				return // what spoke of it too early was found
 			}
+			l.say("input %s was accepted before, at %d; the same again is acknowledged silently", p.InputID, in.sequence)
 		}
 	case event.InputRejected:
 		in := l.s.inputs[p.InputID]

@@ -73,7 +73,7 @@ func TestI5(t *testing.T) {
 	breaks(t, "I5", "another source queued", edit(busy(), 0, func(p *event.InputQueued) { p.Source = "agent" }))
 	breaks(t, "I5", "another generation", edit(busy(), 1, func(p *event.InputDelivered) { p.GenerationID = "g9" }), "G2")
 	breaks(t, "I5", "another input begins", edit(busy(), 0, func(p *event.GenerationStarted) { p.InitialInputID = "in-1x" }), "I1")
-	breaks(t, "I5", "accepted as another source", edit(busy(), 1, func(p *event.InputAccepted) { p.Source = "agent" }), "I5")
+	breaks(t, "I5", "accepted as another source", edit(busy(), 1, func(p *event.InputAccepted) { p.Source = "agent" }), "I6")
 	breaks(t, "I5", "accepted as another kind", edit(busy(), 1, func(p *event.InputAccepted) { p.Kind = "user" }))
 }
 

@@ -51,12 +51,17 @@ func judgeJobEnd(l *look, id, how string) {
 }
 
 // leftUnsaid judges W1 at the end of the log. A session that is not closed may
-// have pending things, and where events are missing nothing is proven.
+// have pending things, and where events are missing nothing is proven. (An
+// idle session has ended its generations, closed or not: that is G1.)
 func leftUnsaid(s *session) []Finding {
-	if !s.closed || s.hole {
-		return nil
-	}
 	var found []Finding
+	if s.open != nil && s.idle && !s.closed && !s.hole {
+		found = append(found, Finding{Rule: "G1", Session: s.id, Sequence: s.next - 1,
+			Message: "the session is idle, and generation " + s.open.id + " has no terminal event"})
+	}
+	if !s.closed || s.hole {
+		return found
+	}
 	say := func(what, id, want string) {
 		found = append(found, Finding{Rule: "W1", Session: s.id, Sequence: s.next - 1,
 			Message: "at the end of the closed session " + what + " " + id + " " + want})
