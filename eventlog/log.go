@@ -69,7 +69,10 @@ func (l *Log) Head(ctx context.Context) (uint64, error) {
 }
 
 func (l *Log) state(ctx context.Context, stream jetstream.Stream) (jetstream.StreamState, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.cfg.RequestTimeout)
+	ctx, cancel, err := l.request(ctx)
+	if err != nil {
+		return jetstream.StreamState{}, err
+	}
 	defer cancel()
 	info, err := stream.Info(ctx)
 	if err != nil {
@@ -193,6 +196,16 @@ func (l *Log) awaitConnected(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
+// request begins a request: once the connection is up, with a context that
+// ends after RequestTimeout.
+func (l *Log) request(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	if err := l.awaitConnected(ctx, l.cfg.RequestTimeout); err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.RequestTimeout)
+	return ctx, cancel, nil
+}
+
 // classify gives an error of a request (not of a publish) its sentinel.
 func classify(err error) error {
 	if err == nil {
@@ -206,7 +219,7 @@ func classify(err error) error {
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	case errors.As(err, &api) && api.Code != 503:
 		return err
-	case errors.Is(err, context.Canceled), errors.Is(err, jetstream.ErrMsgNotFound):
+	case errors.Is(err, context.Canceled):
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)

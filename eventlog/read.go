@@ -109,13 +109,31 @@ func (l *Log) run(ctx context.Context, s source, op string, fn func(event.Record
 }
 
 func (l *Log) read(ctx context.Context, s source, fn func(event.Record) error) error {
-	empty, err := l.bound(ctx, &s)
-	if err != nil || empty {
-		return err
+	for attempt := 1; ; attempt++ {
+		bounded := s
+		empty, err := l.bound(ctx, &bounded)
+		var r *reader
+		if err == nil && !empty {
+			r = &reader{log: l, source: bounded, next: s.from, fn: fn, queue: newQueue(l.readBuffer())}
+			err = r.consume(ctx)
+		}
+		switch {
+		case empty:
+			return nil
+		case err == nil:
+			return r.run(ctx)
+		case !errors.Is(err, ErrUnavailable), !s.follow && attempt >= readAttempts:
+			return err
+		}
+		if err := l.recover(ctx, attempt); err != nil {
+			return err
+		}
 	}
-	r := &reader{log: l, source: s, next: s.from, fn: fn, queue: newQueue(l.readBuffer())}
-	return r.run(ctx)
 }
+
+// readAttempts bounds how often a finite read is begun while the server is not
+// available; one that follows tries for ever.
+const readAttempts = 3
 
 // bound sets the end of a finite source, and checks that its beginning lies in
 // the log. empty = there is nothing to read.
@@ -160,6 +178,7 @@ type reader struct {
 	fn     func(event.Record) error
 	queue  *queue
 	alarm  chan struct{} // the consumer met an error: check now
+	stop   func()        // ends the consumer
 }
 
 // maxStalls is how many silent RequestTimeouts a finite reader bears while
@@ -169,11 +188,7 @@ const maxStalls = 5
 func (r *reader) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop, err := r.consume(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
+	defer r.stop()
 	defer context.AfterFunc(ctx, r.queue.close)()
 	defer r.queue.close()
 	for {
@@ -261,9 +276,12 @@ func (r *reader) checkEnd(ctx context.Context) error {
 	return nil
 }
 
-// consume begins the ordered consumer; stop ends it, and has the server forget
-// it.
-func (r *reader) consume(ctx context.Context) (stop func(), err error) {
+// pullHeaders is how many messages without bodies one pull asks for.
+const pullHeaders = 10_000
+
+// consume begins the ordered consumer; r.stop ends it, and has the server
+// forget it.
+func (r *reader) consume(ctx context.Context) error {
 	s, l := r.source, r.log
 	r.alarm = make(chan struct{}, 1)
 	config := jetstream.OrderedConsumerConfig{
@@ -282,10 +300,15 @@ func (r *reader) consume(ctx context.Context) (stop func(), err error) {
 	defer cancel()
 	consumer, err := l.bulkJS.OrderedConsumer(start, s.name, config)
 	if err != nil {
-		return nil, classify(err)
+		return classify(err)
 	}
-	running, err := consumer.Consume(r.receive,
-		jetstream.PullMaxBytes(l.readBuffer()),
+	pull := jetstream.PullConsumeOpt(jetstream.PullMaxBytes(l.readBuffer()))
+	if s.newest {
+		// With a byte limit the server (2.15) loses, at the end of each pull,
+		// the message that did not fit; without bodies a count bounds it too.
+		pull = jetstream.PullMaxMessages(pullHeaders)
+	}
+	running, err := consumer.Consume(r.receive, pull,
 		jetstream.ConsumeErrHandler(func(jetstream.ConsumeContext, error) {
 			select {
 			case r.alarm <- struct{}{}:
@@ -293,9 +316,10 @@ func (r *reader) consume(ctx context.Context) (stop func(), err error) {
 			}
 		}))
 	if err != nil {
-		return nil, classify(err)
+		return classify(err)
 	}
-	return func() { go l.forget(consumer, running, s.name) }, nil
+	r.stop = func() { go l.forget(consumer, running, s.name) }
+	return nil
 }
 
 // forget ends a consumer. It may wait for the library's own retries, so it

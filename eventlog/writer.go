@@ -183,7 +183,10 @@ func (w *Writer) end(ctx context.Context, hint uint64) (*jetstream.RawStreamMsg,
 
 // get reads one message by its sequence; none is an empty message.
 func (l *Log) get(ctx context.Context, stream jetstream.Stream, seq uint64, opts ...jetstream.GetMsgOpt) (*jetstream.RawStreamMsg, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.cfg.RequestTimeout)
+	ctx, cancel, err := l.request(ctx)
+	if err != nil {
+		return nil, err
+	}
 	defer cancel()
 	m, err := stream.GetMsg(ctx, seq, opts...)
 	return orNone(m, err)
@@ -191,7 +194,10 @@ func (l *Log) get(ctx context.Context, stream jetstream.Stream, seq uint64, opts
 
 // getLast reads the last message of a filter; none is an empty message.
 func (l *Log) getLast(ctx context.Context, stream jetstream.Stream, filter string) (*jetstream.RawStreamMsg, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.cfg.RequestTimeout)
+	ctx, cancel, err := l.request(ctx)
+	if err != nil {
+		return nil, err
+	}
 	defer cancel()
 	m, err := stream.GetLastMsgForSubject(ctx, filter)
 	return orNone(m, err)
