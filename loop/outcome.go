@@ -94,6 +94,9 @@ func (s *State) inspectable(id string) (op *Operation, late bool, err error) {
 		return nil, false, rejected("the operation is not open: there is nothing to inspect")
 	}
 	late = s.Generation == nil || s.Generation.Operation == nil || s.Generation.Operation.ID != id
+	if !late && s.closing() {
+		return nil, false, rejected("its generation is ending: what the original says is late evidence then")
+	}
 	return op, late, nil
 }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/loopd/loopd/event"
 )
 
-// TestScripts plays testdata/*.txt: a command in, the events that it led to
+// TestScripts plays testdata/script/*.txt: a command in, the events that it led to
 // out. `go test -rewrite` writes the answers anew; the diff is read.
 func TestScripts(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/script", func(t *testing.T, path string) {
 		var w *world
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd == "open" {

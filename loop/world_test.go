@@ -5,16 +5,22 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/loopd/loopd/event"
 )
 
+// reporter is a *testing.T or a *rapid.T.
+type reporter interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // world is a session with a log in memory and a clock that a test moves: what
 // a runner does, one step at a time.
 type world struct {
-	t     testing.TB
+	t     reporter
 	state State
 	past  *Past
 	log   []event.Event
@@ -23,7 +29,7 @@ type world struct {
 	ids   int
 }
 
-func newWorld(t testing.TB, config Config) *world {
+func newWorld(t reporter, config Config) *world {
 	config.Service = Service{ID: "test", Revision: "1"}
 	return &world{
 		t: t, state: New("s", config), past: NewPast(config), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
