@@ -28,6 +28,7 @@ func (s *session) fold(e *event.Event) {
 		s.opened = true
 	case event.SessionIdle:
 		s.idle = true
+		s.forget(func(*input) bool { return true })
 	case event.SessionClosed:
 		s.close()
 	case event.OperationAdmitted, event.OperationDispatched, event.OperationCompleted, event.OperationFailed,

@@ -89,11 +89,20 @@ func (s *session) accept(e *event.Event, p event.InputAccepted) {
 
 func (s *session) firstPending() *input {
 	for _, in := range s.pending {
-		if in.isPending() {
+		if in.isDue() {
 			return in
 		}
 	}
 	return nil
+}
+
+// forget marks pending inputs that an event has just passed over.
+func (s *session) forget(which func(*input) bool) {
+	for _, in := range s.pending {
+		if in.isPending() && which(in) {
+			in.forgotten = true
+		}
+	}
 }
 
 func (s *session) deliver(p event.InputDelivered) {
@@ -123,7 +132,9 @@ func (s *session) settle(in *input) {
 func (s *session) foldSteering(p event.Payload) {
 	switch p := p.(type) {
 	case event.SteeringSent:
-		s.input(p.InputID).sent = true
+		in := s.input(p.InputID)
+		s.forget(func(other *input) bool { return other.order < in.order && other.waits() })
+		in.sent = true
 	case event.SteeringRefused:
 		in := s.input(p.InputID)
 		in.refused = !in.owned // the first answer stands

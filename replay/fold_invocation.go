@@ -99,7 +99,7 @@ func (s *session) propose(p event.InvocationProposed) {
 	}
 	if o.state == running { // its ending is missing
 		s.finish(o.id, completed, false)
-		o.finish = event.FinishToolCalls
+		o.guess(event.FinishToolCalls)
 	}
 	if i := o.find(p.ToolCallID, p.Tool); i >= 0 {
 		o.calls[i].proposed = true

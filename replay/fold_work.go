@@ -70,6 +70,9 @@ func (s *session) foldGeneration(e *event.Event) {
 	case event.AssistantMessage:
 		s.adoptLists(p.Correlation)
 	case event.GenerationFinished:
+		if s.open != nil && p.Continuation == nil {
+			s.forget(func(in *input) bool { return in.order <= s.open.finalOrder && in.kind != event.KindService })
+		}
 		s.terminal(p.Correlation)
 	case event.GenerationFailed:
 		s.terminal(p.Correlation)
@@ -110,6 +113,11 @@ func (s *session) adoptLists(c event.Correlation) {
 	if slices.Equal(g.inputs, c.InputIDs) && slices.Equal(g.accepted, c.AcceptedInputIDs) {
 		return
 	}
+	for _, id := range c.InputIDs {
+		if in := s.inputs[id]; in != nil && !slices.Contains(g.inputs, id) {
+			in.listed = true
+		}
+	}
 	g.inputs, g.accepted = c.InputIDs, c.AcceptedInputIDs
 }
 
@@ -120,6 +128,9 @@ func (s *session) operation(id string) *operation {
 		if g := s.open; g != nil {
 			o.generation, o.task = g.id, g.task
 			g.operations = append(g.operations, o)
+		}
+		if claim, ok := s.continuations[id]; ok { // its admission may be missing
+			o.segment, o.parent = claim.Segment, s.operations[claim.ParentOperationID]
 		}
 		s.operations[id] = o
 	}
@@ -133,7 +144,7 @@ func (s *session) foldOperation(e *event.Event) {
 	case event.OperationDispatched:
 		o := s.operation(p.OperationID)
 		if s.flight != nil && s.flight != o && s.flight.state == running {
-			s.flight.state = uncertain // its ending is missing
+			s.flight.guess("")
 		}
 		o.dispatched = true
 		if o.state == running {
@@ -167,7 +178,7 @@ func (s *session) admit(p event.OperationAdmitted) {
 		}
 	}
 	o.segment, o.service, o.revision = p.Segment, p.ServiceID, p.DescriptorRevision
-	if p.Segment > 1 {
+	if p.Segment > 1 && o.parent == nil {
 		o.parent = s.operations[p.ParentOperationID]
 	}
 	delete(s.continuations, p.OperationID)
@@ -212,17 +223,15 @@ func (s *session) complete(e *event.Event, p event.OperationCompleted) {
 	s.finish(p.OperationID, completed, late)
 	o := s.operations[p.OperationID]
 	o.finish, o.veto, o.completedAt = p.Finish, p.Veto, e.Sequence
-	if o.generation != "" {
-		t := s.task(o.task)
-		t.operations = append(t.operations, o)
-	}
 	if late {
 		return
 	}
+	t := s.task(o.task)
+	t.operations = append(t.operations, o)
 	o.merged = p.Text
 	if o.parent != nil {
-		before := o.parent.text()
-		o.merged = Merge(before, p.Text)
+		before, known := o.parent.text()
+		o.merged, o.guessed = Merge(before, p.Text), !known
 		if len(o.merged) == len(before) {
 			o.idle = o.parent.idle + 1
 		}
@@ -243,8 +252,14 @@ func (s *session) foldContinuation(e *event.Event) {
 	case event.CheckpointSaved:
 		c := &checkpoint{id: p.CheckpointID, kind: p.Kind, operation: p.OperationID, segment: p.Segment, spent: p.Spent, at: e.Time}
 		s.checkpoints[c.id] = c
-		if o := s.operations[p.OperationID]; o != nil && p.Kind == event.CheckpointCutoff {
-			o.resumable = true
+		if o := s.operations[p.OperationID]; o != nil {
+			if o.state == running {
+				o.guess(p.Finish)
+			}
+			if s.flight == o {
+				s.flight = nil
+			}
+			o.resumable = o.resumable || p.Kind == event.CheckpointCutoff
 		}
 		g := s.openOr(p.GenerationID)
 		if g == nil {

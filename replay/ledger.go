@@ -25,15 +25,15 @@ type session struct {
 	idle    bool // session.idle was the last word on its work
 
 	// Inputs.
-	inputs    map[string]*input
-	pending   []*input // accepted content without a final word, in order of acceptance
-	order     int      // inputs accepted so far
-	inbox     taken    // the last input taken from the inbox
-	commands  map[string]*input // by the id of their input.accepted, until they are settled
-	fenced    bool // a stop was accepted
-	stopped   stopped
-	boundary  int // highest order of acceptance that a boundary delivered
-	barrier   int // lowest order of the batch that a boundary delivered and no operation.admitted followed; 0 = none
+	inputs   map[string]*input
+	pending  []*input          // accepted content without a final word, in order of acceptance
+	order    int               // inputs accepted so far
+	inbox    taken             // the last input taken from the inbox
+	commands map[string]*input // by the id of their input.accepted, until they are settled
+	fenced   bool              // a stop was accepted
+	stopped  stopped
+	boundary int // highest order of acceptance that a boundary delivered
+	barrier  int // lowest order of the batch that a boundary delivered and no operation.admitted followed; 0 = none
 
 	// Work.
 	generations   map[string]*generation
@@ -80,6 +80,8 @@ type input struct {
 	steered                     string // the generation of steering.accepted
 	delivered, applied          bool
 	held, withdrawn, unknown    bool
+	listed                      bool // an event's input_ids claim its delivery, which is missing
+	forgotten                   bool // a finding said that it was left pending: once is enough
 	unknownNative               bool
 	settled                     bool // a command: it had its effect or its command.rejected
 	refusedCommand              bool // a command: command.rejected
@@ -89,8 +91,11 @@ type input struct {
 // isPending is the contract's word (section 1): accepted content without a
 // final word, not sent to or owned by a provider.
 func (in *input) isPending() bool {
-	return in.accepted && in.kind.Content() && !in.final() && !in.delivered && !in.applied && !in.withProvider()
+	return in.accepted && in.kind.Content() && !in.final() && !in.delivered && !in.applied && !in.listed && !in.withProvider()
 }
+
+// isDue is isPending, for the rules that say what may not happen meanwhile.
+func (in *input) isDue() bool { return in.isPending() && !in.forgotten }
 
 func (in *input) final() bool { return in.held || in.withdrawn || in.unknown }
 
@@ -98,7 +103,7 @@ func (in *input) withProvider() bool { return in.sent && !in.refused }
 
 // waits reports that it waits for a boundary (5.1, the barrier).
 func (in *input) waits() bool {
-	return in.isPending() && (in.queued || in.refused || in.anchored)
+	return in.isDue() && (in.queued || in.refused || in.anchored)
 }
 
 func (in *input) lastWord() string {
@@ -171,6 +176,7 @@ type operation struct {
 	calls                []call
 	resumable            bool // a cutoff checkpoint stands on it, not continued
 	completedAt          event.Seq
+	guessed              bool // its ending is missing: nobody knows its text
 }
 
 // authorises reports that its calls may be proposed.
@@ -178,15 +184,21 @@ func (o *operation) authorises() bool {
 	return o.state == completed && o.finish == event.FinishToolCalls && o.veto == ""
 }
 
-// text is the merged text of its chain up to it (6.2).
-func (o *operation) text() string {
+// text is the merged text of its chain up to it (6.2); false if the log does
+// not show it.
+func (o *operation) text() (string, bool) {
 	for o != nil && (o.state != completed || o.late) {
 		o = o.parent
 	}
 	if o == nil {
-		return ""
+		return "", true
 	}
-	return o.merged
+	return o.merged, !o.guessed
+}
+
+// guess ends an operation whose ending is missing.
+func (o *operation) guess(finish event.Finish) {
+	o.state, o.finish, o.guessed = completed, finish, true
 }
 
 // call is one tool call of a response.

@@ -107,10 +107,10 @@ func chainText(s *session, p event.CheckpointSaved) (string, bool) {
 		return "", true
 	}
 	o := s.operations[p.OperationID]
-	if o == nil || s.ended(o.generation) {
+	if o == nil || o.state == running || s.ended(o.generation) {
 		return "", false
 	}
-	return o.text(), true
+	return o.text()
 }
 
 func judgeC4(l *look) {

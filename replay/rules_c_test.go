@@ -52,7 +52,9 @@ func TestC2(t *testing.T) {
 
 func TestC3(t *testing.T) {
 	breaks(t, "C3", "another length", edit(chain(), 1, func(p *event.CheckpointSaved) { p.Delivered.Bytes-- }))
-	breaks(t, "C3", "the last segment alone", edit(chain(), 1, func(p *event.CheckpointSaved) { p.Delivered = event.Delivered{Bytes: 5, Digest: event.Digest([]byte(" beta"))} }))
+	breaks(t, "C3", "the last segment alone", edit(chain(), 1, func(p *event.CheckpointSaved) {
+		p.Delivered = event.Delivered{Bytes: 5, Digest: event.Digest([]byte(" beta"))}
+	}))
 	breaks(t, "C3", "an invocation is left out", edit(decided(), 0, func(p *event.CheckpointSaved) { p.Invocations = nil }))
 	breaks(t, "C3", "an invocation that was not completed", edit(chain(), 0, func(p *event.CheckpointSaved) { p.Invocations = []string{"v1"} }), "C3")
 }

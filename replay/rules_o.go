@@ -6,7 +6,7 @@ import "github.com/loopd/loopd/event"
 var rulesO = []Rule{
 	{ID: "O1", Sentence: "admitted before dispatched; dispatched at most once; one terminal (an `unknown` may become `completed` or `failed` by inspection)", judge: judgeO1,
 		types: []event.Type{event.TypeOperationAdmitted, event.TypeOperationDispatched, event.TypeOperationCompleted, event.TypeOperationFailed,
-			event.TypeOperationUnknown, event.TypeOperationCancelled, event.TypeOperationInspected}},
+			event.TypeOperationUnknown, event.TypeOperationCancelled, event.TypeOperationInspected, event.TypeCheckpointSaved}},
 	{ID: "O2", Sentence: "at most one operation of a session is in flight (from `dispatched` to its ending)", judge: judgeO2,
 		types: []event.Type{event.TypeOperationDispatched}},
 	{ID: "O3", Sentence: "`segment > 1` has a `parent_operation_id`, completed with `finish: output_budget`, and a `continuation.started` that names both", judge: judgeO3,
@@ -32,6 +32,9 @@ func judgeO1(l *look) {
 		}
 	case event.OperationCompleted:
 		judgeEnding(l, p.OperationID, true, p.Recovered || p.Late)
+		if o := l.s.operations[p.OperationID]; o != nil && p.Late && o.dispatched && o.state == running && l.s.ended(o.generation) {
+			l.sayMissing("operation %s was in flight when generation %s ended, and was not said to be unknown", o.id, o.generation)
+		}
 	case event.OperationFailed:
 		judgeEnding(l, p.OperationID, p.Dispatch != event.DispatchNotDispatched, p.Late)
 	case event.OperationUnknown:
@@ -48,6 +51,10 @@ func judgeO1(l *look) {
 		}
 	case event.OperationInspected:
 		admitted(l, p.OperationID)
+	case event.CheckpointSaved:
+		if o := l.s.operations[p.OperationID]; o != nil && o.state == running {
+			l.sayMissing("operation %s has no ending, and checkpoint %s stands on it", o.id, p.CheckpointID)
+		}
 	}
 }
 

@@ -27,6 +27,7 @@ func TestO1(t *testing.T) {
 	breaks(t, "O1", "never admitted", simple().drop(event.TypeOperationAdmitted, 0))
 	breaks(t, "O1", "never dispatched", simple().drop(event.TypeOperationDispatched, 0))
 	breaks(t, "O1", "completed twice", simple().repeat(event.TypeOperationCompleted, 0))
+	breaks(t, "O1", "an ending is missing", twoTurns().drop(event.TypeOperationCompleted, 0))
 	breaks(t, "O1", "admitted twice", simple().repeat(event.TypeOperationAdmitted, 0))
 	breaks(t, "O1", "completed, then failed", simple().insert(event.TypeCheckpointSaved, 0, event.OperationFailed{OperationID: "o1", Dispatch: "ran", Code: "x"}))
 	breaks(t, "O1", "cancelled though dispatched", newScript().turn("g1", "in-1").ask("o1", "g1").add(event.OperationCancelled{OperationID: "o1", Dispatch: "not_dispatched"}))
@@ -41,7 +42,8 @@ func TestO1(t *testing.T) {
 
 func TestO2(t *testing.T) {
 	breaks(t, "O2", "two in flight", newScript().turn("g1", "in-1").ask("o1", "g1").ask("o2", "g1"))
-	breaks(t, "O2", "the first one's ending is missing", twoTurns().drop(event.TypeOperationCompleted, 0), "G4", "C3")
+	failed := newScript().turn("g1", "in-1").ask("o1", "g1").add(failedGeneration("g1", "in-1"))
+	breaks(t, "O2", "the first one's ending is missing", failed.turn("g2", "in-2").ask("o2", "g2").answer("o2", "stop", "B.").finish("g2", "o2", "B.", "in-2"))
 }
 
 func TestO3(t *testing.T) {

@@ -5,7 +5,7 @@ import "github.com/loopd/loopd/event"
 // Steering.
 var rulesS = []Rule{
 	{ID: "S1", Sentence: "`applied` only after `accepted`, or after `input.unknown` (`native`); `accepted` and `refused` exclude each other for one route", judge: judgeS1,
-		types: []event.Type{event.TypeSteeringApplied, event.TypeSteeringAccepted, event.TypeSteeringRefused}},
+		types: []event.Type{event.TypeSteeringApplied, event.TypeSteeringAccepted, event.TypeSteeringRefused, event.TypeInputUnknown}},
 	{ID: "S2", Sentence: "native: no queueing or delivery of an input after `steering.sent` unless `steering.refused` came between", judge: judgeS2,
 		types: []event.Type{event.TypeInputQueued, event.TypeInputDelivered, event.TypeInputHeld, event.TypeInputWithdrawn, event.TypeSteeringSent}},
 	{ID: "S3", Sentence: "anchored input: never delivered or applied outside its generation", judge: judgeS3,
@@ -41,6 +41,10 @@ func judgeS1(l *look) {
 			l.sayMissing("input %s is accepted by the provider, but was not sent to it", p.InputID)
 		case in.owned || in.anchored:
 			l.say("input %s was accepted before; each is answered once", p.InputID)
+		}
+	case event.InputUnknown:
+		if in := l.s.inputs[p.InputID]; in != nil && !in.adopted && p.Route == event.DeliveryNative && !in.sent {
+			l.sayMissing("input %s is unknown at the provider, but was not sent to it", p.InputID)
 		}
 	case event.SteeringRefused:
 		in := l.s.inputs[p.InputID]
