@@ -40,7 +40,7 @@ var Table = []Row{
 
 	{Package: "eventlog", Ours: []string{"event", "schemas"}, Foreign: []string{"github.com/nats-io/nats.go/..."}},
 	{Package: "projections", Ours: []string{"event", "projections/view"}, Foreign: []string{"github.com/cockroachdb/pebble/v2/...", jsonModule}},
-	{Package: "host", Ours: []string{"event", "eventlog"}, Foreign: []string{jsonModule, ulidModule}},
+	{Package: "host", Ours: []string{"event", "eventlog"}, Foreign: []string{jsonModule}},
 
 	{Package: "internal/runner", Ours: []string{"event", "loop"}, Foreign: []string{ulidModule}, Banned: []string{"net", "os"}},
 	{Package: "internal/provider/...", Ours: []string{"event", "loop", "internal/provider/..."}, Foreign: []string{jsonModule}},
