@@ -170,95 +170,98 @@ func TestAzureAddress(t *testing.T) {
 	}
 }
 
-func TestAnswers(t *testing.T) {
-	status := func(code int, contentType, body string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", contentType)
-			w.WriteHeader(code)
-			write(w, body)
+func status(code int, contentType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(code)
+		write(w, body)
+	}
+}
+
+const apiError = `{"error":{"message":"Incorrect API key ` + key + `","type":"t_error","code":"the_code"}}`
+
+var answers = []struct {
+	name   string
+	handle http.HandlerFunc
+	want   string
+}{
+	{"stream", status(200, "text/event-stream", hello+stop+end), "completion stop"},
+	{"JSON", status(200, "application/json", `{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}]}`), "completion stop"},
+	{"JSON error in a 200", status(200, "application/json", apiError), "failure ran the_code 200"},
+	{"page in a 200", status(200, "text/html", "<html></html>"), "uncertain no_terminal"},
+	{"empty 200", status(200, "text/event-stream", ""), "uncertain no_terminal"},
+	{"204", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, "uncertain no_terminal"},
+	{"polite early end", status(200, "text/event-stream", hello+stop), "uncertain no_terminal"},
+	{"400", status(400, "application/json", apiError), "failure rejected the_code 400"},
+	{"401", status(401, "application/json", apiError), "failure rejected the_code 401"},
+	{"402", status(402, "application/json", `{"error":{"code":402}}`), "failure rejected error_402 402"},
+	{"403 page", status(403, "text/html", "<html>"+key+"</html>"), "failure rejected http_403 403"},
+	{"404", status(404, "text/plain", "404 page not found"), "failure rejected http_404 404"},
+	{"405", status(405, "text/plain", ""), "failure rejected http_405 405"},
+	{"413", status(413, "text/plain", ""), "failure rejected http_413 413"},
+	{"415", status(415, "text/plain", ""), "failure rejected http_415 415"},
+	{"422", status(422, "application/json", `{"detail":[{"msg":"x"}]}`), "failure rejected provider_error 422"},
+	{"429", status(429, "application/json", apiError), "failure rejected the_code 429"},
+	{"429 of an upstream", status(429, "application/json", `{"error":{"code":429,"metadata":{"provider_name":"Up"}}}`), "uncertain transport"},
+	{"408", status(408, "text/plain", ""), "uncertain timeout"},
+	{"409", status(409, "text/plain", ""), "uncertain transport"},
+	{"425", status(425, "text/plain", ""), "uncertain transport"},
+	{"499", status(499, "text/plain", ""), "uncertain transport"},
+	{"418", status(418, "text/plain", ""), "uncertain transport"},
+	{"500", status(500, "application/json", apiError), "uncertain transport"},
+	{"502 page", status(502, "text/html", "<html>Bad Gateway</html>"), "uncertain transport"},
+	{"503", status(503, "text/plain", ""), "uncertain transport"},
+	{"504", status(504, "text/plain", ""), "uncertain timeout"},
+	{"524", status(524, "text/plain", ""), "uncertain timeout"},
+	{"529", status(529, "application/json", apiError), "uncertain transport"},
+	{"redirect", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+	}, "failure rejected redirect 307"},
+	{"hang up before the answer", func(w http.ResponseWriter, _ *http.Request) { hangUp(w) }, "uncertain transport"},
+	{"hang up in the answer", func(w http.ResponseWriter, _ *http.Request) {
+		write(w, hello)
+		hangUp(w)
+	}, "uncertain transport"},
+	{"chunks cut", func(w http.ResponseWriter, _ *http.Request) {
+		conn, buf, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
 		}
-	}
-	const apiError = `{"error":{"message":"Incorrect API key ` + key + `","type":"t_error","code":"the_code"}}`
-	cases := []struct {
-		name   string
-		handle http.HandlerFunc
-		want   string
-	}{
-		{"stream", status(200, "text/event-stream", hello+stop+end), "completion stop"},
-		{"JSON", status(200, "application/json", `{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}]}`), "completion stop"},
-		{"JSON error in a 200", status(200, "application/json", apiError), "failure ran the_code 200"},
-		{"page in a 200", status(200, "text/html", "<html></html>"), "uncertain no_terminal"},
-		{"empty 200", status(200, "text/event-stream", ""), "uncertain no_terminal"},
-		{"204", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, "uncertain no_terminal"},
-		{"polite early end", status(200, "text/event-stream", hello+stop), "uncertain no_terminal"},
-		{"400", status(400, "application/json", apiError), "failure rejected the_code 400"},
-		{"401", status(401, "application/json", apiError), "failure rejected the_code 401"},
-		{"402", status(402, "application/json", `{"error":{"code":402}}`), "failure rejected error_402 402"},
-		{"403 page", status(403, "text/html", "<html>"+key+"</html>"), "failure rejected http_403 403"},
-		{"404", status(404, "text/plain", "404 page not found"), "failure rejected http_404 404"},
-		{"405", status(405, "text/plain", ""), "failure rejected http_405 405"},
-		{"413", status(413, "text/plain", ""), "failure rejected http_413 413"},
-		{"415", status(415, "text/plain", ""), "failure rejected http_415 415"},
-		{"422", status(422, "application/json", `{"detail":[{"msg":"x"}]}`), "failure rejected provider_error 422"},
-		{"429", status(429, "application/json", apiError), "failure rejected the_code 429"},
-		{"429 of an upstream", status(429, "application/json", `{"error":{"code":429,"metadata":{"provider_name":"Up"}}}`), "uncertain transport"},
-		{"408", status(408, "text/plain", ""), "uncertain timeout"},
-		{"409", status(409, "text/plain", ""), "uncertain transport"},
-		{"425", status(425, "text/plain", ""), "uncertain transport"},
-		{"499", status(499, "text/plain", ""), "uncertain transport"},
-		{"418", status(418, "text/plain", ""), "uncertain transport"},
-		{"500", status(500, "application/json", apiError), "uncertain transport"},
-		{"502 page", status(502, "text/html", "<html>Bad Gateway</html>"), "uncertain transport"},
-		{"503", status(503, "text/plain", ""), "uncertain transport"},
-		{"504", status(504, "text/plain", ""), "uncertain timeout"},
-		{"524", status(524, "text/plain", ""), "uncertain timeout"},
-		{"529", status(529, "application/json", apiError), "uncertain transport"},
-		{"redirect", func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-		}, "failure rejected redirect 307"},
-		{"hang up before the answer", func(w http.ResponseWriter, _ *http.Request) { hangUp(w) }, "uncertain transport"},
-		{"hang up in the answer", func(w http.ResponseWriter, _ *http.Request) {
-			write(w, hello)
-			hangUp(w)
-		}, "uncertain transport"},
-		{"chunks cut", func(w http.ResponseWriter, _ *http.Request) {
-			conn, buf, err := w.(http.Hijacker).Hijack()
-			if err != nil {
-				return
-			}
-			fmt.Fprintf(buf, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\nff\r\ndata: {", len(hello), hello)
-			buf.Flush()
-			conn.Close()
-		}, "uncertain transport"},
-		{"fewer bytes than announced", func(w http.ResponseWriter, _ *http.Request) {
-			conn, buf, err := w.(http.Hijacker).Hijack()
-			if err != nil {
-				return
-			}
-			fmt.Fprintf(buf, "HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n%s", hello+stop)
-			buf.Flush()
-			conn.Close()
-		}, "uncertain transport"},
-		{"hang up after the end", func(w http.ResponseWriter, _ *http.Request) {
-			conn, buf, err := w.(http.Hijacker).Hijack()
-			if err != nil {
-				return
-			}
-			fmt.Fprintf(buf, "HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n%s", hello+stop+end)
-			buf.Flush()
-			conn.Close()
-		}, "completion stop"},
-		{"no HTTP", func(w http.ResponseWriter, _ *http.Request) {
-			conn, buf, err := w.(http.Hijacker).Hijack()
-			if err != nil {
-				return
-			}
-			buf.WriteString("SSH-2.0-x\r\n")
-			buf.Flush()
-			conn.Close()
-		}, "uncertain transport"},
-	}
-	for _, c := range cases {
+		fmt.Fprintf(buf, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\nff\r\ndata: {", len(hello), hello)
+		buf.Flush()
+		conn.Close()
+	}, "uncertain transport"},
+	{"fewer bytes than announced", func(w http.ResponseWriter, _ *http.Request) {
+		conn, buf, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		fmt.Fprintf(buf, "HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n%s", hello+stop)
+		buf.Flush()
+		conn.Close()
+	}, "uncertain transport"},
+	{"hang up after the end", func(w http.ResponseWriter, _ *http.Request) {
+		conn, buf, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		fmt.Fprintf(buf, "HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n%s", hello+stop+end)
+		buf.Flush()
+		conn.Close()
+	}, "completion stop"},
+	{"no HTTP", func(w http.ResponseWriter, _ *http.Request) {
+		conn, buf, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		buf.WriteString("SSH-2.0-x\r\n")
+		buf.Flush()
+		conn.Close()
+	}, "uncertain transport"},
+}
+
+func TestAnswers(t *testing.T) {
+	for _, c := range answers {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			url, requests := server(t, c.handle)

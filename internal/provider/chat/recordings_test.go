@@ -144,7 +144,7 @@ func checkRecording(t *testing.T, body []byte, want recording) {
 // on: the rest is the same function of the same state.
 func checkSplits(t *testing.T, profile Profile, body []byte, reference string) {
 	t.Helper()
-	const long = 12 << 10
+	const long = 4 << 10
 	if len(body) <= long {
 		for k := range body {
 			if got := replay(profile, body[:k], body[k:]).String(); got != reference {
