@@ -49,7 +49,7 @@ type Finding struct {
 func (f Finding) String() string { return f.Where + ": " + f.What }
 
 // ignored are folders that are never committed (.gitignore).
-var ignored = []string{".git", "bin", "bench", "data", "vendor"}
+var ignored = []string{".git", "bin", "bench", "loopd-data"}
 
 // Load reads the module whose root is fsys.
 func Load(fsys fs.FS) (*Tree, error) {
