@@ -59,10 +59,10 @@ type Config struct {
 	// RequestTimeout bounds one request to the server. Default 2 s. An append
 	// may take several.
 	RequestTimeout time.Duration
-	// AppendAttempts bounds how often an append is sent while no answer comes,
-	// with a pause that doubles from 50 ms to 2 s between them. Default 8:
-	// enough for a cluster that lost its leader (4-8 s).
-	AppendAttempts int
+	// Attempts bounds how often an append is sent, and a read begun, while the
+	// server gives no answer, with a pause that doubles from 50 ms to 2 s between
+	// them. Default 8: enough for a cluster that lost its leader (4-8 s).
+	Attempts int
 	// BusyAttempts bounds how often an append is sent again after the server
 	// said that another is in flight (clusters; 0.3-1 ms apart). Default 200.
 	BusyAttempts int
@@ -115,8 +115,8 @@ func (c Config) withDefaults() Config {
 	if c.RequestTimeout == 0 {
 		c.RequestTimeout = 2 * time.Second
 	}
-	if c.AppendAttempts == 0 {
-		c.AppendAttempts = 8
+	if c.Attempts == 0 {
+		c.Attempts = 8
 	}
 	if c.BusyAttempts == 0 {
 		c.BusyAttempts = 200
@@ -147,27 +147,27 @@ func (c Config) checkAccess() error {
 	case c.Password != "" && c.User == "":
 		return errors.New("a Password without a User; set both or none")
 	case (c.TLSCert == "") != (c.TLSKey == ""):
-		return errors.New("TLSCert and TLSKey go together; set both or none")
+		return errors.New("fields TLSCert and TLSKey go together; set both or none")
 	}
 	return nil
 }
 
 func (c Config) checkStreams() error {
 	if len(c.Prefix) > 64 {
-		return fmt.Errorf("Prefix has %d characters; at most 64", len(c.Prefix))
+		return fmt.Errorf("field Prefix has %d characters; at most 64", len(c.Prefix))
 	}
 	for token := range strings.SplitSeq(c.Prefix, ".") {
 		if !plainToken(token) {
-			return fmt.Errorf("Prefix %q: want tokens of A-Z a-z 0-9 _ - joined by dots", c.Prefix)
+			return fmt.Errorf("field Prefix is %q: want tokens of A-Z a-z 0-9 _ - joined by dots", c.Prefix)
 		}
 	}
 	switch {
 	case c.Replicas < 1 || c.Replicas > 5:
-		return fmt.Errorf("Replicas is %d; want 1 to 5", c.Replicas)
+		return fmt.Errorf("field Replicas is %d; want 1 to 5", c.Replicas)
 	case c.Storage != StorageFile && c.Storage != StorageMemory:
-		return fmt.Errorf("Storage %q is not one of file, memory", c.Storage)
+		return fmt.Errorf("field Storage is %q, not one of file, memory", c.Storage)
 	case c.InboxMaxAge < 0 || c.FramesMaxAge < 0 || c.MaxStreamBytes < 0:
-		return errors.New("InboxMaxAge, FramesMaxAge and MaxStreamBytes must not be negative")
+		return errors.New("fields InboxMaxAge, FramesMaxAge and MaxStreamBytes must not be negative")
 	}
 	return nil
 }
@@ -175,11 +175,11 @@ func (c Config) checkStreams() error {
 func (c Config) checkLimits() error {
 	switch {
 	case c.RequestTimeout < 10*time.Millisecond:
-		return fmt.Errorf("RequestTimeout is %v; want 10ms or more", c.RequestTimeout)
-	case c.AppendAttempts < 1 || c.BusyAttempts < 1:
-		return errors.New("AppendAttempts and BusyAttempts must be 1 or more")
+		return fmt.Errorf("field RequestTimeout is %v; want 10ms or more", c.RequestTimeout)
+	case c.Attempts < 1 || c.BusyAttempts < 1:
+		return errors.New("fields Attempts and BusyAttempts must be 1 or more")
 	case c.MaxEventBytes < 0 || c.ReadBuffer < 0:
-		return errors.New("MaxEventBytes and ReadBuffer must not be negative")
+		return errors.New("fields MaxEventBytes and ReadBuffer must not be negative")
 	}
 	return nil
 }

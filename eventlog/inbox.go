@@ -82,7 +82,11 @@ func (l *Log) NextInput(ctx context.Context, session string, after uint64) (even
 	if err != nil {
 		return event.Delivery{}, false, failed("next input", object, err)
 	}
-	m, err := l.get(ctx, l.streams.inbox, after+1, jetstream.WithGetMsgSubject(filter))
+	var m *jetstream.RawStreamMsg
+	err = l.again(ctx, func() (err error) {
+		m, err = l.get(ctx, l.streams.inbox, after+1, jetstream.WithGetMsgSubject(filter))
+		return err
+	})
 	if err != nil {
 		return event.Delivery{}, false, failed("next input", object, err)
 	}

@@ -61,7 +61,11 @@ func (l *Log) Close() {
 // Head is the stream sequence of the last stored event of any session, 0 for
 // none.
 func (l *Log) Head(ctx context.Context) (uint64, error) {
-	state, err := l.state(ctx, l.streams.events)
+	var state jetstream.StreamState
+	err := l.again(ctx, func() (err error) {
+		state, err = l.state(ctx, l.streams.events)
+		return err
+	})
 	if err != nil {
 		return 0, failed("head", "stream "+l.subjects.stream(familyEvents), err)
 	}

@@ -19,7 +19,7 @@ import (
 
 func TestServerGone(t *testing.T) {
 	h := startHost(t, natsembed.Config{})
-	short := func(c *eventlog.Config) { c.AppendAttempts, c.RequestTimeout = 2, 100*time.Millisecond }
+	short := func(c *eventlog.Config) { c.Attempts, c.RequestTimeout = 2, 100*time.Millisecond }
 	l := h.log(t, short)
 	c, w := logtest.NewChain("s1"), l.Writer("s1", 0)
 	logtest.Append(t, w, c.Next(t, "opened"))
@@ -306,7 +306,7 @@ func TestManySessions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	select {
 	case <-js.PublishAsyncComplete():

@@ -124,7 +124,7 @@ func (l *Log) deliver(ctx context.Context, m *nats.Msg, stream jetstream.Stream,
 	name := stream.CachedInfo().Config.Name
 	busy, doubt := 0, false
 	var last error
-	for attempt := 1; attempt <= l.cfg.AppendAttempts; {
+	for attempt := 1; attempt <= l.cfg.Attempts; {
 		a := l.publish(ctx, m, name)
 		last = a.err
 		switch a.verdict {
@@ -158,7 +158,7 @@ func (l *Log) deliver(ctx context.Context, m *nats.Msg, stream jetstream.Stream,
 			}
 		}
 		attempt++
-		if attempt > l.cfg.AppendAttempts {
+		if attempt > l.cfg.Attempts {
 			break
 		}
 		if err := l.recover(ctx, attempt); err != nil {
@@ -166,6 +166,20 @@ func (l *Log) deliver(ctx context.Context, m *nats.Msg, stream jetstream.Stream,
 		}
 	}
 	return 0, orUnknown(doubt, fmt.Errorf("%w: %w", ErrUnavailable, last))
+}
+
+// again repeats a request while the server is not available, at most Attempts
+// times.
+func (l *Log) again(ctx context.Context, request func() error) error {
+	for attempt := 1; ; attempt++ {
+		err := request()
+		if !errors.Is(err, ErrUnavailable) || attempt >= l.cfg.Attempts {
+			return err
+		}
+		if err := l.recover(ctx, attempt); err != nil {
+			return err
+		}
+	}
 }
 
 // missing is an error if the stream does not exist; nil says nothing.

@@ -108,6 +108,8 @@ func (l *Log) run(ctx context.Context, s source, op string, fn func(event.Record
 	return err
 }
 
+// read begins again while the server is not available: a finite read at most
+// Attempts times, one that follows for ever.
 func (l *Log) read(ctx context.Context, s source, fn func(event.Record) error) error {
 	for attempt := 1; ; attempt++ {
 		bounded := s
@@ -122,7 +124,7 @@ func (l *Log) read(ctx context.Context, s source, fn func(event.Record) error) e
 			return nil
 		case err == nil:
 			return r.run(ctx)
-		case !errors.Is(err, ErrUnavailable), !s.follow && attempt >= readAttempts:
+		case !errors.Is(err, ErrUnavailable), !s.follow && attempt >= l.cfg.Attempts:
 			return err
 		}
 		if err := l.recover(ctx, attempt); err != nil {
@@ -130,10 +132,6 @@ func (l *Log) read(ctx context.Context, s source, fn func(event.Record) error) e
 		}
 	}
 }
-
-// readAttempts bounds how often a finite read is begun while the server is not
-// available; one that follows tries for ever.
-const readAttempts = 3
 
 // bound sets the end of a finite source, and checks that its beginning lies in
 // the log. empty = there is nothing to read.

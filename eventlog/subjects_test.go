@@ -124,7 +124,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"storage":           {Storage: "tape"},
 		"age":               {FramesMaxAge: -1},
 		"timeout":           {RequestTimeout: 1},
-		"attempts":          {AppendAttempts: -1},
+		"attempts":          {Attempts: -1},
 		"event bytes":       {MaxEventBytes: -1},
 	} {
 		if err := c.withDefaults().validate(); err == nil {

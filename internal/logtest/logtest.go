@@ -123,10 +123,10 @@ func ulid(salt string, n int) string {
 	return fmt.Sprintf("01J%012d%011d", sum, n)
 }
 
-// Context ends after 30 s: whatever hangs fails.
+// Context ends after two minutes: whatever hangs fails.
 func Context(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -122,13 +122,13 @@ func start(cfg Config) (*Server, error) {
 	if err := portFree(cfg.Host, cfg.Port); err != nil {
 		return nil, err
 	}
-	sync, err := newSyncer(cfg.Dir)
+	disk, err := newSyncer(cfg.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("natsembed: start: %w", err)
 	}
 	ns, err := server.NewServer(options)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("natsembed: start: %w", err), sync.close())
+		return nil, errors.Join(fmt.Errorf("natsembed: start: %w", err), disk.close())
 	}
 	out := &logger{log: cfg.Logger, fatal: make(chan string, 1)}
 	ns.SetLoggerV2(out, false, false, false)
@@ -140,14 +140,14 @@ func start(cfg Config) (*Server, error) {
 	select {
 	case ok := <-ready:
 		if ok && ns.JetStreamEnabled() {
-			return &Server{ns: ns, syncer: sync}, nil
+			return &Server{ns: ns, syncer: disk}, nil
 		}
 		err = fmt.Errorf("natsembed: start: not ready within %v; raise StartTimeout if the store is large", cfg.StartTimeout)
 	case text := <-out.fatal:
 		err = fmt.Errorf("natsembed: start: %s", text)
 	}
 	ns.Shutdown()
-	return nil, errors.Join(err, sync.close())
+	return nil, errors.Join(err, disk.close())
 }
 
 // InProcessConn is a connection without a socket.
@@ -211,21 +211,21 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	switch {
 	case c.Dir == "":
-		return errors.New("Dir is empty; name the directory that holds the log")
+		return errors.New("field Dir is empty; name the directory that holds the log")
 	case c.Durability != DurabilityInterval && c.Durability != DurabilityBarrier && c.Durability != DurabilityAlways:
-		return fmt.Errorf("Durability %q is not one of interval, barrier, always", c.Durability)
+		return fmt.Errorf("field Durability is %q, not one of interval, barrier, always", c.Durability)
 	case c.Port < -1 || c.Port > 65535:
-		return fmt.Errorf("Port is %d; want 1 to 65535, or 0 for any", c.Port)
+		return fmt.Errorf("field Port is %d; want 1 to 65535, or 0 for any", c.Port)
 	case c.SyncInterval < 0 || c.MaxStore < 0 || c.MaxMemory < 0 || c.StartTimeout < 0:
-		return errors.New("SyncInterval, MaxStore, MaxMemory and StartTimeout must not be negative")
+		return errors.New("fields SyncInterval, MaxStore, MaxMemory and StartTimeout must not be negative")
 	case c.MaxPayload < 0 || c.MaxPayload > 64<<20:
-		return fmt.Errorf("MaxPayload is %d; want at most 64 MiB", c.MaxPayload)
+		return fmt.Errorf("field MaxPayload is %d; want at most 64 MiB", c.MaxPayload)
 	case (c.User == "") != (c.Password == ""):
-		return errors.New("User and Password go together; set both or none")
+		return errors.New("fields User and Password go together; set both or none")
 	case (c.TLSCert == "") != (c.TLSKey == ""):
-		return errors.New("TLSCert and TLSKey go together; set both or none")
+		return errors.New("fields TLSCert and TLSKey go together; set both or none")
 	case c.TLSCA != "" && c.TLSCert == "":
-		return errors.New("TLSCA without TLSCert; a server that checks certificates needs one")
+		return errors.New("field TLSCA without TLSCert; a server that checks certificates needs one")
 	}
 	return nil
 }
