@@ -265,15 +265,20 @@ func (l *Log) settled(ctx context.Context) error {
 	return nil
 }
 
-// redact removes passwords from URLs before they stand in an error.
+// redact removes passwords and tokens (a user without a password) from URLs
+// before they stand in an error.
 func redact(urls string) string {
 	parts := strings.Split(urls, ",")
 	for i, part := range parts {
-		if u, err := url.Parse(strings.TrimSpace(part)); err == nil {
-			parts[i] = u.Redacted()
-		} else {
+		u, err := url.Parse(strings.TrimSpace(part))
+		if err != nil {
 			parts[i] = "(not a URL)"
+			continue
 		}
+		if _, both := u.User.Password(); u.User != nil && !both {
+			u.User = url.User("xxxxx")
+		}
+		parts[i] = u.Redacted()
 	}
 	return strings.Join(parts, ",")
 }

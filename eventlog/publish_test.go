@@ -42,6 +42,7 @@ func TestRedact(t *testing.T) {
 		"nats://h:4222":                  "nats://h:4222",
 		"nats://u:secret@h:4222":         "nats://u:xxxxx@h:4222",
 		"nats://a:1,nats://u:secret@b:2": "nats://a:1,nats://u:xxxxx@b:2",
+		"nats://token@h:4222":            "nats://xxxxx@h:4222",
 		"nats://u:%zz@h":                 "(not a URL)",
 	} {
 		if got := redact(in); got != want {
