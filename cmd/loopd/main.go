@@ -1,0 +1,21 @@
+// Command loopd is the durable runtime under LLM agents: a daemon that owns
+// sessions, and the verbs to feed it, to read its log and to rehearse it.
+//
+// Data go to standard output, talk to standard error. The exit status is 0, 1
+// (what was asked does not hold), or 2 (it could not be asked).
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() { os.Exit(mainStatus()) }
+
+func mainStatus() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+}
