@@ -25,8 +25,9 @@ type owner struct {
 	appends sync.WaitGroup // under way
 
 	// Guarded by play.mu.
-	dead bool
-	held int // holds that it stands at
+	dead   bool
+	fenced bool // another one has the session; what it still does for it is nobody's
+	held   int  // holds that it stands at
 }
 
 var errDead = errors.New("scenario: the owner is dead")
@@ -34,6 +35,44 @@ var errDead = errors.New("scenario: the owner is dead")
 // start runs a new owner; claims = it claims what it needs, and first of all
 // the session, if there is one.
 func (p *play) start(name string, claims bool) error {
+	p.mu.Lock()
+	opened := p.head > 0
+	p.mu.Unlock()
+	if claims && opened {
+		// Before Run, which would claim by itself what has work, and once only.
+		return p.takeOver(name, claims)
+	}
+	o, err := p.newOwner(name, claims)
+	if err != nil {
+		return err
+	}
+	p.run(o)
+	return nil
+}
+
+// takeOver makes a new owner that begins with a claim. Whoever loses the race
+// for an epoch has lost the session; it comes back and tries again, as a
+// process does that is started again.
+func (p *play) takeOver(name string, claims bool) error {
+	for attempt := 1; ; attempt++ {
+		o, err := p.newOwner(name, claims)
+		if err != nil {
+			return err
+		}
+		err = p.claim(o)
+		if err == nil || !errors.Is(err, event.ErrFenced) || attempt == maxClaims {
+			p.run(o)
+			return err
+		}
+		p.kill(o)
+		close(o.gone)
+	}
+}
+
+// maxClaims bounds how often a claim is tried against others' appends.
+const maxClaims = 20
+
+func (p *play) newOwner(name string, claims bool) (*owner, error) {
 	o := &owner{name: name, claims: claims, gone: make(chan struct{})}
 	o.ctx, o.end = context.WithCancel(p.ctx)
 	r, err := runner.New(runner.Config{
@@ -42,24 +81,22 @@ func (p *play) start(name string, claims bool) error {
 		Provider: p.connect(), Tools: tools{p},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	o.runner = r
 	p.mu.Lock()
 	p.owners = append(p.owners, o)
-	opened := p.head > 0
 	p.mu.Unlock()
-	if claims && opened {
-		// Before Run, which would claim by itself what has work, and once only.
-		err = p.claim(o)
-	}
+	return o, nil
+}
+
+func (p *play) run(o *owner) {
 	go func() {
 		defer close(o.gone)
-		if err := r.Run(o.ctx, claims); err != nil && o.ctx.Err() == nil {
-			p.logger.Warn("an owner ended", "owner", name, "error", err)
+		if err := o.runner.Run(o.ctx, o.claims); err != nil && o.ctx.Err() == nil {
+			p.logger.Warn("an owner ended", "owner", o.name, "error", err)
 		}
 	}()
-	return err
 }
 
 // claim makes an owner take the session over.
@@ -111,8 +148,10 @@ func (a appender) Append(ctx context.Context, e event.Event) (uint64, error) {
 	if err := a.play.pass(a.owner, number, Point{Before, t}); err != nil {
 		return 0, err
 	}
-	seq, err := a.Appender.Append(ctx, e)
+	// What is on its way to the server arrives, whoever is killed meanwhile.
+	seq, err := a.Appender.Append(context.WithoutCancel(ctx), e)
 	if err != nil {
+		a.play.lost(a.owner, err)
 		return 0, err
 	}
 	a.play.stored(a.owner, t, seq)
@@ -139,8 +178,15 @@ func (p *play) stored(o *owner, t event.Type, seq uint64) {
 	defer p.mu.Unlock()
 	p.head = max(p.head, seq)
 	if t == event.TypeSessionClaimed {
-		p.holder = o
+		p.holder, o.fenced = o, false
 	}
+}
+
+// lost notes that an owner has met the fence.
+func (p *play) lost(o *owner, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o.fenced = o.fenced || errors.Is(err, event.ErrFenced)
 }
 
 // pass stops or kills an owner where the host, or the round of crashes, wants
@@ -169,9 +215,10 @@ func (p *play) pass(o *owner, number int, at Point) error {
 		}
 	}
 	if die, again := p.takeCrash(number, at); die {
-		p.kill(o)
 		if again {
 			p.revive(o)
+		} else {
+			p.kill(o)
 		}
 		return errDead
 	}
@@ -207,9 +254,11 @@ func (p *play) takeCrash(number int, at Point) (die, again bool) {
 	return false, false
 }
 
-// revive starts an owner again. The stage is not still before it is done.
+// revive kills an owner and starts it again. The stage is not still before it
+// is done.
 func (p *play) revive(o *owner) {
 	p.stage.enter()
+	p.kill(o)
 	done := make(chan struct{})
 	p.mu.Lock()
 	p.reviving = done

@@ -248,10 +248,13 @@ func (p *play) unsettled() string {
 	held := holder != nil && holder.held > 0
 	alive := holder != nil && !holder.dead
 	claiming := alive
-	owners := p.living()
-	for _, o := range owners {
+	var working []*owner
+	for _, o := range p.living() {
 		held = held || o.held > 0
-		claiming = claiming || o.claims
+		if !o.fenced {
+			claiming = claiming || o.claims
+			working = append(working, o)
+		}
 	}
 	p.mu.Unlock()
 	switch {
@@ -268,7 +271,7 @@ func (p *play) unsettled() string {
 	if why := p.wanted(state, alive); why != "" {
 		return why
 	}
-	for _, o := range owners {
+	for _, o := range working {
 		if !o.runner.Settled() {
 			return "owner " + o.name + " works"
 		}

@@ -14,7 +14,7 @@ func TestScenariosHold(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report, err := Run(t.Context(), sc, Options{Log: testLog(), Table: os.Stderr})
+			report, err := Run(t.Context(), sc, Options{Log: testLog()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -30,4 +30,23 @@ func testLog() *slog.Logger {
 		return nil
 	}
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+func TestEveryCrashHolds(t *testing.T) {
+	for _, file := range append(ours(t), shared(t)...) {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			sc, err := Load(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			report, err := Run(t.Context(), sc, Options{Log: testLog(), EveryCrash: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range report.Failures {
+				t.Error(f.in(file))
+			}
+			t.Logf("%d crashes", report.Crashes)
+		})
+	}
 }

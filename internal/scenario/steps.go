@@ -31,7 +31,7 @@ func (p *play) do(act Act) error {
 		if err != nil {
 			return err
 		}
-		return p.claim(o)
+		return p.claimStep(o)
 	case Hold:
 		p.mu.Lock()
 		p.holds = append(p.holds, a)
@@ -108,7 +108,7 @@ func (p *play) body(s Submit, suffix string) (id string, body []byte, err error)
 func (p *play) await(a Await) error {
 	deadline := time.NewTimer(a.Timeout)
 	defer deadline.Stop()
-	w := waiting{await: a, from: p.cursor, found: make([]int, len(a.All))}
+	w := waiting{await: a, from: p.cursor, seen: p.cursor, found: make([]int, len(a.All))}
 	for {
 		log, _, err := p.tail.events()
 		if err != nil {
@@ -118,11 +118,8 @@ func (p *play) await(a Await) error {
 			p.cursor = at + 1
 			return nil
 		}
-		if p.rough && p.unsettled() == "" {
-			if log, _, _ := p.tail.events(); len(log) == w.seen {
-				return fmt.Errorf("await: it will not come")
-			}
-			continue
+		if p.rough && p.unsettled() == "" && p.tail.length() == w.seen {
+			return errors.New("await: it will not come")
 		}
 		if err := p.pause(deadline.C); err != nil {
 			return w.missed(p, log, err)
@@ -134,13 +131,13 @@ func (p *play) await(a Await) error {
 type waiting struct {
 	await Await
 	from  int   // index of the first event that counts
-	seen  int   // events looked at
+	seen  int   // index of the next event to look at
 	found []int // for each of await.All: its event's index + 1
 }
 
 // look takes new events up; at is the index of the last one that was awaited.
 func (w *waiting) look(log []seen, names *Names) (at int, ok bool) {
-	for i := max(w.from, w.seen); i < len(log); i++ {
+	for i := w.seen; i < len(log); i++ {
 		w.seen = i + 1
 		if w.takes(log[i], i, names) {
 			return i, true
@@ -220,6 +217,23 @@ func (p *play) startStep(s Start) error {
 		return fmt.Errorf("start %s: it still runs; crash it first, or start {as: another name}", s.Owner)
 	}
 	return p.start(s.Owner, s.Claim)
+}
+
+// claimStep makes a running owner claim. One that lost a race, or the session
+// before, comes back as a new process of the same name.
+func (p *play) claimStep(o *owner) error {
+	p.mu.Lock()
+	fenced := o.fenced
+	p.mu.Unlock()
+	if !fenced {
+		err := p.claim(o)
+		if err == nil || !errors.Is(err, event.ErrFenced) {
+			return err
+		}
+	}
+	p.kill(o)
+	o.appends.Wait()
+	return p.takeOver(o.name, o.claims)
 }
 
 // armed is a crash that has not happened yet, if there is one.

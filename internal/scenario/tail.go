@@ -79,6 +79,13 @@ func (t *tail) events() (log []seen, more <-chan struct{}, err error) {
 	return t.log[:len(t.log):len(t.log)], t.changed, t.err
 }
 
+// length is how many events there are.
+func (t *tail) length() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.log)
+}
+
 // folded is the session as the log tells it, and the stream sequence of the
 // last event that it holds.
 func (t *tail) folded() (state loop.State, last uint64) {
