@@ -15,6 +15,7 @@ import (
 type task struct {
 	cancel    context.CancelCauseFunc
 	cancelled bool
+	asked     bool // by a person, not by the state: it runs to its end
 }
 
 // Why a task's context ends, where it matters to its outcome.
@@ -92,7 +93,7 @@ func (s *session) reconcile(plan loop.Plan) {
 		}
 	}
 	for key, t := range s.running {
-		if !wanted[key] {
+		if !wanted[key] && !t.asked {
 			t.cancel(errUnwanted)
 			delete(s.running, key)
 		}
@@ -223,12 +224,12 @@ func (s *session) sawInvocation(req loop.ToolRequest, found loop.ToolInspection)
 func (s *session) inspect(operation string) {
 	key := loop.Inspect{OperationID: operation}.Key()
 	if s.running[key] == nil {
-		s.look(key, loop.Request{SessionID: s.id, OperationID: operation}, s.state.Config.Timeouts.Inspect)
+		s.look(key, loop.Request{SessionID: s.id, OperationID: operation}, s.state.Config.Timeouts.Inspect).asked = true
 	}
 }
 
-func (s *session) look(key string, req loop.Request, timeout time.Duration) {
-	s.spawn(key, timeout, func(ctx context.Context) func() error {
+func (s *session) look(key string, req loop.Request, timeout time.Duration) *task {
+	return s.spawn(key, timeout, func(ctx context.Context) func() error {
 		found := s.r.cfg.Provider.Inspect(ctx, req)
 		if found.Observed == event.ObservedComplete && found.Completion == nil && found.Failure == nil {
 			found.Observed = event.ObservedError

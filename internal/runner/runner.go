@@ -77,6 +77,7 @@ type Runner struct {
 	killed   atomic.Bool
 	draining atomic.Bool
 	noticed  atomic.Uint64
+	resumed  atomic.Bool // Run has begun a session for each that the log names
 
 	mu       sync.Mutex
 	sessions map[string]*session
@@ -114,6 +115,7 @@ func (r *Runner) Run(ctx context.Context, claim bool) error {
 			r.session(id)
 		}
 	}
+	r.resumed.Store(true)
 	err := r.cfg.Log.WatchInputs(r.ctx, r.notice)
 	if r.ctx.Err() != nil {
 		r.wg.Wait()
@@ -225,9 +227,13 @@ func (r *Runner) calling() bool {
 	return false
 }
 
-// Settled reports whether no session has work in its mailbox or an append
-// under way, and every input that their inboxes hold is taken.
+// Settled reports whether Run has resumed what the log names, no session has
+// work in its mailbox or an append under way, and every input that their
+// inboxes hold is taken.
 func (r *Runner) Settled() bool {
+	if !r.resumed.Load() {
+		return false
+	}
 	for _, s := range r.all() {
 		if s.busy.Load() > 0 || s.behind() {
 			return false
