@@ -94,6 +94,9 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("message of %d bytes, limit %d; raise max_payload of the server (and max_msg_size of the stream), or send less", e.Bytes, e.Limit)
 }
 
+// TooLarge marks the error for callers that do not import this package.
+func (e *TooLargeError) TooLarge() bool { return true }
+
 // ConflictError says that another input already has this id (contract,
 // section 3): the first one stands.
 type ConflictError struct {
