@@ -14,20 +14,32 @@ func TestWholeSessionsKeepEveryRule(t *testing.T) {
 	keeps(t, "recovery", recoverySession())
 }
 
-// mutants are changes to the whole sessions, each with the rule that it breaks
-// and the others that the same fault breaks.
-func TestMutants(t *testing.T) {
-	for _, m := range []struct {
-		name, rule string
-		log        *script
-		others     []string
-	}{
-		// The frame.
+// mutant is a change to a whole session, with the rule that it breaks and the
+// others that the same fault breaks.
+type mutant struct {
+	name, rule string
+	log        *script
+	others     []string
+}
+
+func judgeMutants(t *testing.T, mutants []mutant) {
+	t.Helper()
+	for _, m := range mutants {
+		breaks(t, m.rule, m.name, m.log, m.others...)
+	}
+}
+
+func TestFrameMutants(t *testing.T) {
+	judgeMutants(t, []mutant{
 		{"an owner goes on after it was fenced", "E3", setEpoch(recoverySession(), event.TypeOperationAdmitted, 1, 1), nil},
 		{"an epoch begins without its claim", "E3", recoverySession().drop(event.TypeSessionClaimed, 2), nil},
 		{"an answer after the end that is not marked late", "E4", edit(nativeSession(), 3, func(p *event.OperationCompleted) { p.Late = false }), []string{"G2", "O1"}},
 		{"a turn after the end", "E4", nativeSession().add(event.SessionIdle{}), nil},
-		// Inputs.
+	})
+}
+
+func TestInputsMutants(t *testing.T) {
+	judgeMutants(t, []mutant{
 		{"an input out of nowhere", "I1", nativeSession().drop(event.TypeInputAccepted, 6), nil},
 		{"an input delivered twice", "I2", nativeSession().repeat(event.TypeInputDelivered, 1), nil},
 		{"a withdrawn input is delivered", "I3", nativeSession().insert(event.TypeOperationAdmitted, 1, delivered("in-2b", "request_boundary", "g1")), []string{"G3"}},
@@ -38,7 +50,11 @@ func TestMutants(t *testing.T) {
 			p.Kind, p.Source, p.Input = "service", "bank", body("input_id", "yes-v1", "kind", "service", "source", "bank", "text", "approve")
 			p.Digest, p.Target = event.InputDigest(p.Input), ""
 		}), []string{"V2", "P3", "W1"}},
-		// Generations.
+	})
+}
+
+func TestGenerationsMutants(t *testing.T) {
+	judgeMutants(t, []mutant{
 		{"a generation without its end", "G1", toolSession().drop(event.TypeGenerationFinished, 1), nil},
 		{"a generation that ends twice", "G1", toolSession().repeat(event.TypeGenerationFailed, 0), nil},
 		{"a checkpoint of an ended generation", "G2", edit(toolSession(), 2, func(p *event.CheckpointSaved) { p.GenerationID = "g1" }), nil},
@@ -49,25 +65,41 @@ func TestMutants(t *testing.T) {
 		{"a running job is hidden", "G5", edit(toolSession(), 0, func(p *event.GenerationFinished) { p.ActiveJobIDs = nil }), nil},
 		{"an interrupted generation finishes", "G6", replace(nativeSession(), event.TypeGenerationDetached, 0, finished("g3", "", "in-6")), []string{"P1", "W1"}},
 		{"finished past a waiting correction", "G7", toolSession().drop(event.TypeInputDelivered, 1).drop(event.TypeSteeringApplied, 0), []string{"G3"}},
-		// Steering.
+	})
+}
+
+func TestSteeringMutants(t *testing.T) {
+	judgeMutants(t, []mutant{
 		{"applied without acceptance", "S1", nativeSession().drop(event.TypeSteeringAccepted, 0), nil},
 		{"queued after it was sent", "S2", nativeSession().drop(event.TypeSteeringRefused, 0), nil},
 		{"an anchored input falls forward", "S3", toolSession().insert(event.TypeCommandRejected, 0, started("g4", "st-2"), delivered("st-2", "new_turn", "g4"), failedGeneration("g4", "st-2")), []string{"I3"}},
 		{"steering past the barrier", "S4", nativeSession().insert(event.TypeInputRejected, 0, sent("in-2b", "g1")), []string{"I3"}},
-		// Operations.
+	})
+}
+
+func TestOperationsMutants(t *testing.T) {
+	judgeMutants(t, []mutant{
 		{"dispatched again after a crash", "O1", recoverySession().insert(event.TypeOperationInspected, 0, event.OperationDispatched{OperationID: "o2"}), nil},
 		{"two operations in flight", "O2", toolSession().drop(event.TypeOperationFailed, 0).insert(event.TypeSessionIdle, 0, started("g4", "in-2"), admittedFact("o7", "g4"),
 			event.OperationDispatched{OperationID: "o7"}, answered("o7", "stop", ""), failedGeneration("g4")), nil},
 		{"a segment that nobody claimed", "O3", recoverySession().drop(event.TypeContinuationStarted, 0), nil},
 		{"asked again where the original is unknown", "O4", recoverySession().insert(event.TypeGenerationDetached, 0, admittedFact("o9", "g2")), []string{"W1"}},
-		// Continuation.
+	})
+}
+
+func TestContinuationMutants(t *testing.T) {
+	judgeMutants(t, []mutant{
 		{"a checkpoint claimed twice", "C1", recoverySession().insert(event.TypeOperationAdmitted, 4, event.ContinuationStarted{CheckpointID: "k4", ParentOperationID: "o4", OperationID: "o9", Segment: 2}), nil},
 		{"continued beyond the bound", "C2", edit(recoverySession(), 2, func(p *event.GenerationStarted) { p.Bounds.MaxSegments = 1 }), nil},
 		{"continued after a stop, without a decision", "C2", edit(recoverySession(), 3, func(p *event.GenerationStarted) { p.InitialInputID = "rec-1" }), []string{"W1"}},
 		{"a checkpoint measures one segment", "C3", edit(toolSession(), 2, func(p *event.CheckpointSaved) { p.Delivered.Bytes = 3 }), nil},
 		{"a checkpoint forgets an invocation", "C3", edit(toolSession(), 2, func(p *event.CheckpointSaved) { p.Invocations = []string{"v1"} }), nil},
 		{"a summary forgets an operation", "C4", edit(recoverySession(), 0, func(p *event.ContextSummarized) { p.Kept.Operations = []string{"o3"} }), nil},
-		// Invocations and jobs.
+	})
+}
+
+func TestInvocationsMutants(t *testing.T) {
+	judgeMutants(t, []mutant{
 		{"an outcome of what nobody proposed", "V1", edit(toolSession(), 0, func(p *event.InvocationCompleted) { p.InvocationID = "v9" }), []string{"C3", "W1"}},
 		{"a write goes again after a crash", "V1", recoverySession().insert(event.TypeInvocationUncertain, 0, dispatch), nil},
 		{"a write without its approval", "V2", toolSession().drop(event.TypeInvocationApproved, 0), []string{"W1"}},
@@ -77,13 +109,21 @@ func TestMutants(t *testing.T) {
 		{"a completed call runs again", "V4", toolSession().insert(event.TypeJobReturned, 0, event.InvocationDispatched{InvocationID: "v1"}), []string{"V1", "V2"}},
 		{"a job returns twice", "J1", toolSession().repeat(event.TypeJobReturned, 0), nil},
 		{"a job is queued again", "J1", recoverySession().insert(event.TypeJobRecovered, 0, event.JobQueued{JobID: "j1", CallID: "c2", Tool: "delegate", GenerationID: "g3", InvocationID: "v2"}), nil},
-		// The end.
+	})
+}
+
+func TestEndMutants(t *testing.T) {
+	judgeMutants(t, []mutant{
 		{"a queued input is forgotten", "W1", nativeSession().drop(event.TypeInputHeld, 0), nil},
 		{"a command is forgotten", "W1", toolSession().drop(event.TypeCommandRejected, 0), nil},
 		{"an operation is forgotten, and its answer comes late", "O1", nativeSession().drop(event.TypeOperationUnknown, 1), nil},
 		{"an attempt is forgotten", "W1", nativeSession().drop(event.TypeInputUnknown, 1), nil},
 		{"a job is forgotten", "W1", recoverySession().drop(event.TypeJobRecovered, 0), []string{"G5"}},
-		// Promises.
+	})
+}
+
+func TestPromisesMutants(t *testing.T) {
+	judgeMutants(t, []mutant{
 		{"finished without a final checkpoint", "P1", toolSession().drop(event.TypeCheckpointSaved, 2), nil},
 		{"accepted after a stop", "P2", replace(nativeSession(), event.TypeInputRejected, 1, nativeSession().accepted("in-10", "user")), []string{"E4", "W1", "P13"}},
 		{"idle while an input is pending", "P3", nativeSession().insert(event.TypeGenerationStarted, 1, event.SessionIdle{}), nil},
@@ -99,9 +139,7 @@ func TestMutants(t *testing.T) {
 		{"closed as cancelled though idle", "P11", edit(recoverySession(), 0, func(p *event.SessionClosed) { p.Status = "cancelled" }), nil},
 		{"a conflict with itself", "P12", edit(nativeSession(), 0, func(p *event.InputRejected) { p.Digest = nativeSession().facts[8].payload.(event.InputAccepted).Digest }), nil},
 		{"taken out of order", "P13", edit(toolSession(), 3, func(p *event.InputAccepted) { p.InboxSeq = 1 }), nil},
-	} {
-		breaks(t, m.rule, m.name, m.log, m.others...)
-	}
+	})
 }
 
 func setEpoch(s *script, typ event.Type, n int, epoch event.Epoch) *script {

@@ -1,10 +1,6 @@
 package replay
 
-import (
-	"errors"
-
-	"github.com/loopd/loopd/event"
-)
+import "github.com/loopd/loopd/event"
 
 // The envelope and the session's frame.
 var rulesE = []Rule{
@@ -30,9 +26,6 @@ func judgeE2(l *look) {
 		return
 	}
 	if err := l.validate(string(l.e.Type), l.e.Stored()); err != nil {
-		for cause := err; cause != nil; cause = errors.Unwrap(cause) {
-			err = cause // the innermost says what is wrong
-		}
 		l.say("not as its schema wants it: %v", err)
 	}
 }
