@@ -12,10 +12,12 @@ import (
 var ErrAcknowledged = errors.New("loop: the same input was answered before")
 
 // Take admits or refuses an input as it lies in the inbox. Prior is what the
-// past knows of its id.
+// past knows of its id; Flaw is what the schema of its kind says against it, ""
+// if nothing.
 type Take struct {
 	Delivery event.Delivery
 	Prior    InputPast
+	Flaw     string
 }
 
 func (c Take) decide(s State) (Fact, error) {
@@ -77,6 +79,9 @@ func (s *State) examine(c Take, digest string) (in event.Input, reason, hint str
 			return in, refusal.Reason, bounded(refusal.Hint)
 		}
 		return in, event.RejectInvalid, bounded(err.Error())
+	}
+	if c.Flaw != "" {
+		return in, event.RejectInvalid, bounded(c.Flaw)
 	}
 	if reason, hint := s.examineAnchor(in); reason != "" {
 		return in, reason, hint

@@ -71,8 +71,8 @@ var inputs = []struct {
 	{"decision", `{"input_id":"a","kind":"decision","verdict":"deny"}`, "target", false},
 	{"decision", `{"input_id":"a","kind":"decision","target":"v","verdict":"deny","source":"weather"}`, "source", false},
 	{"decision", `{"input_id":"a","kind":"decision","target":"v","verdict":"deny","target_generation_id":"g"}`, "target_generation_id", false},
-	{"decision", `{"input_id":"a","kind":"decision","target":"v","verdict":"approve"}`, "input_digest", true},
-	{"decision", `{"input_id":"a","kind":"decision","target":"v","verdict":"approve","input_digest":"abc"}`, "input_digest", true},
+	{"decision", `{"input_id":"a","kind":"decision","target":"v","verdict":"approve"}`, "", false},
+	{"decision", `{"input_id":"a","kind":"decision","target":"v","verdict":"approve","input_digest":"abc"}`, "", false},
 
 	{"withdraw", `{"input_id":"a","kind":"withdraw","target":"b"}`, "", false},
 	{"withdraw", `{"input_id":"a","kind":"withdraw"}`, "target", false},

@@ -24,13 +24,14 @@ type Config struct {
 	Log      Log
 	Writer   func(session string, last uint64) Appender
 	Provider Provider
-	Tools    Tools                  // nil = every call fails
-	Clock    Clock                  // nil = the system's
-	NewID    func(time.Time) string // ULIDs; nil = random ones
-	Logger   *slog.Logger           // nil = slog.Default
-	Patience time.Duration          // how long an append is tried again while the log does not answer, default 5 min
-	Openers  int                    // sessions read from the log at a time, default 4
-	Mailbox  int                    // outcomes that wait for a session, default 64
+	Tools    Tools                                 // nil = every call fails
+	Validate func(kind string, input []byte) error // the schema of an input kind; nil = none is asked
+	Clock    Clock                                 // nil = the system's
+	NewID    func(time.Time) string                // ULIDs; nil = random ones
+	Logger   *slog.Logger                          // nil = slog.Default
+	Patience time.Duration                         // how long an append is tried again while the log does not answer, default 5 min
+	Openers  int                                   // sessions read from the log at a time, default 4
+	Mailbox  int                                   // outcomes that wait for a session, default 64
 }
 
 func (c Config) withDefaults() Config {

@@ -264,7 +264,7 @@ func (s *session) take(sure bool) (took bool, err error) {
 // answer admits or refuses one input. Where nothing needs to be said, nothing
 // is claimed.
 func (s *session) answer(d event.Delivery) error {
-	cmd := loop.Take{Delivery: d, Prior: s.past.Input(d.InputID)}
+	cmd := loop.Take{Delivery: d, Prior: s.past.Input(d.InputID), Flaw: s.flaw(d)}
 	if !s.owned {
 		if s.state.Phase > loop.PhaseUnclaimed {
 			if _, err := loop.Decide(s.state, cmd); errors.Is(err, loop.ErrAcknowledged) {
@@ -288,6 +288,19 @@ func (s *session) answer(d event.Delivery) error {
 		return s.record(loop.RefuseInput{Delivery: d, Hint: "the input is larger than the log's messages may be; send less text or attachments by reference"})
 	}
 	return err
+}
+
+// flaw is what the schema of an input's kind says against it. What does not
+// parse, or is of no known kind, is refused without it.
+func (s *session) flaw(d event.Delivery) string {
+	in, err := event.ParseInput(d.Data)
+	if err != nil || s.r.cfg.Validate == nil || !in.Kind.Content() && !in.Kind.Command() {
+		return ""
+	}
+	if err := s.r.cfg.Validate(string(in.Kind), d.Data); err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // claim begins a new epoch, after opening the session where it is new.
