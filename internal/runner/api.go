@@ -63,3 +63,10 @@ type Clock interface {
 	// AfterFunc calls f once in its own goroutine after d; stop ends the wait.
 	AfterFunc(d time.Duration, f func()) (stop func())
 }
+
+// Rereader is a Provider whose look-up needs what was already received of the
+// original, for example the id that the provider gave it. saved is the raw
+// body as far as it was journaled; it may be empty.
+type Rereader interface {
+	InspectSaved(ctx context.Context, req loop.Request, saved []byte) loop.Inspection
+}
