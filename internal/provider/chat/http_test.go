@@ -386,8 +386,9 @@ func TestDrainBytes(t *testing.T) {
 	if got := say(a.Generate(t.Context(), ask(), j)); got != "completion stop" {
 		t.Errorf("outcome %s; want completion stop", got)
 	}
-	if n := len(j.raw) - len(hello+stop+end); n < 1000 {
-		t.Errorf("%d late bytes saved; want 1000 or a little more", n)
+	const oneRead = 32 << 10 // may hold late bytes beside the terminal frame
+	if n := len(j.raw) - len(hello+stop+end); n < 1000 || n > 1000+oneRead {
+		t.Errorf("%d late bytes saved; want 1000, or one read more", n)
 	}
 }
 

@@ -1,6 +1,7 @@
 package chat_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -68,6 +69,23 @@ func TestInspectUnsupported(t *testing.T) {
 	url, requests := server(t, forever(""))
 	if got := adapter(t, url).Inspect(t.Context(), ask()); got.Observed != event.ObservedUnsupported || requests.Load() != 0 {
 		t.Errorf("inspection %+v after %d requests; want unsupported, without asking", got, requests.Load())
+	}
+}
+
+func TestInspectOfABrokenAnswer(t *testing.T) {
+	const list = `{"object":"list","data":[]}`
+	url, _ := server(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, buf, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		fmt.Fprintf(buf, "HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n%s", list)
+		buf.Flush()
+		conn.Close()
+	})
+	got := adapter(t, url, func(c *chat.Config) { c.Store = true }).Inspect(t.Context(), ask())
+	if got.Observed != event.ObservedError {
+		t.Errorf("inspection %+v; want error: the list is not whole", got)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 // Reasons of Completion.Veto.
 const (
 	vetoOtherChoice   = "other_choice"   // an answer beside the one that was asked for
-	vetoFiltered      = "content_filter" // the late filter struck
+	vetoFiltered      = "content_filter" // a filter struck, perhaps late
 	vetoUsageMissing  = "usage_missing"  // nothing shows that the budget was not reached
 	vetoBudgetUnknown = "budget_unknown" // no budget was asked for, so the server's own may have cut
 	vetoBudgetReached = "budget_reached" // the answer may be cut
@@ -76,7 +76,7 @@ func (f *Fold) veto() string {
 	switch {
 	case a.otherChoice:
 		return vetoOtherChoice
-	case f.profile.LateFilter && a.filtered:
+	case a.filtered:
 		return vetoFiltered
 	case !f.profile.Veto:
 		return ""

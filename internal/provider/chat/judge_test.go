@@ -101,6 +101,7 @@ var judgeCases = []struct {
 
 	// F: length
 	{"length", "openai", text + reason("length") + done, 0, "completion output_budget"},
+	{"done, then a piece of a frame", "openai", text + reason("length") + done + "data: {", 0, "completion output_budget"},
 	{"length without done", "openai", text + reason("length") + used(5), 0, "uncertain no_terminal"},
 	{"length, budget reached", "llamacpp", text + reason("length") + used(budget) + done, budget, "completion output_budget"},
 	{"length, budget passed", "llamacpp", text + reason("length") + used(budget+1) + done, budget, "completion output_budget"},
@@ -124,7 +125,7 @@ var judgeCases = []struct {
 	{"call without an id", "openai", noID + reason("tool_calls") + done, 0, "completion tool_calls"},
 	{"length with whole calls", "openai", oneFn + reason("length") + done, 0, "completion output_budget"},
 	{"azure: late filter reason", "azure", text + reason("stop") + reason("content_filter") + done, 0, "completion content_filter"},
-	{"azure: late filter mark", "azure", oneFn + reason("tool_calls") + `data: {"choices":[{"index":0,"content_filter_results":{"hate":{"filtered":true},"error":"x"}}]}` + "\n\n" + done, 0, "completion tool_calls veto content_filter"},
+	{"late filter mark", "openai", oneFn + reason("tool_calls") + `data: {"choices":[{"index":0,"content_filter_results":{"hate":{"filtered":true},"error":"x"}}]}` + "\n\n" + done, 0, "completion tool_calls veto content_filter"},
 	{"azure: filter passed", "azure", oneFn + reason("tool_calls") + `data: {"choices":[{"index":0,"content_filter_results":{"hate":{"filtered":false}}}]}` + "\n\n" + done, 0, "completion tool_calls executable"},
 	{"late filter elsewhere is a contradiction", "openai", text + reason("stop") + reason("content_filter") + done, 0, "completion unrecognised"},
 

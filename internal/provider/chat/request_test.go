@@ -90,6 +90,8 @@ func TestMessages(t *testing.T) {
 			`{"role":"user","content":"q"},{"role":"assistant","content":"ab"},{"role":"user","content":"r"}`},
 		{"cut, then a rest with calls", ContinuePartial, []loop.Message{cut("a"), calls("b", "1"), result("1")},
 			`{"role":"assistant","content":"ab","tool_calls":[` + call("1") + `]},{"role":"tool","content":"r-1","tool_call_id":"1"}`},
+		{"cut, with calls that were answered", ContinuePartial, []loop.Message{func() loop.Message { m := calls("a", "1"); m.Partial = true; return m }(), result("1")},
+			`{"role":"assistant","content":"a","tool_calls":[` + call("1") + `]},{"role":"tool","content":"r-1","tool_call_id":"1"}`},
 		{"a call without an answer is left out", ContinueUserTurn, []loop.Message{calls("a", "1", "2"), result("2"), user("q")},
 			`{"role":"assistant","content":"a","tool_calls":[` + call("2") + `]},{"role":"tool","content":"r-2","tool_call_id":"2"},{"role":"user","content":"q"}`},
 		{"only calls without answers", ContinueUserTurn, []loop.Message{calls("", "1", "2"), user("q")},

@@ -111,7 +111,6 @@ func New(cfg Config) (*Client, error) {
 			TLSHandshakeTimeout:    cfg.ConnectTimeout,
 			ForceAttemptHTTP2:      true,
 			DisableKeepAlives:      true,
-			DisableCompression:     true,
 			MaxResponseHeaderBytes: cfg.MaxHeaderBytes,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

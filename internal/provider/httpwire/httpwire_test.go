@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -181,6 +182,65 @@ func TestIdempotentHeadersDoNotRepeat(t *testing.T) {
 	}
 	if h.Get("Accept-Encoding") != "" {
 		t.Error("the caller's header was changed")
+	}
+}
+
+func TestEachRequestHasItsConnection(t *testing.T) {
+	var connections atomic.Int32
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body)
+	}))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	s.Start()
+	defer s.Close()
+	c := client(t, Config{})
+	for range 3 {
+		res := c.Do(t.Context(), Request{Method: "POST", URL: s.URL, Body: []byte("q")},
+			func([]byte) error { return nil }, func([]byte) bool { return false })
+		if res.End != EndClean {
+			t.Fatalf("end %s: %v", res.End, res.Err)
+		}
+	}
+	if n := connections.Load(); n != 3 {
+		t.Errorf("%d connections for 3 requests; want 3", n)
+	}
+}
+
+func TestTheTransportCannotRepeat(t *testing.T) {
+	e := &exchange{within: t.Context()}
+	req, err := e.request(Request{Method: "POST", URL: "http://h/", Body: []byte("q")})
+	if err != nil || req.GetBody != nil {
+		t.Errorf("GetBody set %t, error %v; want none: the transport repeats with it", req.GetBody != nil, err)
+	}
+}
+
+func TestRedirectIsNotFollowed(t *testing.T) {
+	var asked []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Path)
+		http.Redirect(w, r, "/there", http.StatusFound)
+	}))
+	defer s.Close()
+	res := client(t, Config{}).Do(t.Context(), Request{Method: "POST", URL: s.URL + "/here"}, func([]byte) error { return nil }, nil)
+	if res.Status != 302 || len(asked) != 1 {
+		t.Errorf("status %d, asked %q; want 302 of one request", res.Status, asked)
+	}
+}
+
+func TestDrainBytes(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write(bytes.Repeat([]byte("x"), 1<<20))
+	}))
+	defer s.Close()
+	saved := 0
+	res := client(t, Config{DrainBytes: 100}).Do(t.Context(), Request{Method: "GET", URL: s.URL},
+		func(b []byte) error { saved += len(b); return nil }, func([]byte) bool { return true })
+	if res.End != EndDrained || saved > 32<<10+100 {
+		t.Errorf("end %s after %d bytes; want drained after one read and 100 bytes", res.End, saved)
 	}
 }
 

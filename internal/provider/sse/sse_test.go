@@ -30,6 +30,7 @@ func TestParser(t *testing.T) {
 	}{
 		{"LF", "data: a\n\ndata: b\n\n", []string{"=a", "=b"}, " #0"},
 		{"CRLF", "data: a\r\n\r\ndata: b\r\n\r\n", []string{"=a", "=b"}, " #0"},
+		{"CRLF inside an event", "data: a\r\ndata: b\r\n\r\n", []string{"=a\nb"}, " #0"},
 		{"lone CR", "data: a\r\rdata: b\r\r", []string{"=a", "=b"}, " #0"},
 		{"mixed ends", "data: a\r\n\ndata: b\n\r\ndata: c\r\n\r", []string{"=a", "=b", "=c"}, " #0"},
 		{"byte order mark", "\xEF\xBB\xBFdata: a\n\n", []string{"=a"}, " #0"},
