@@ -111,10 +111,12 @@ func show(o Options, sc *Scenario, log []seen, names *Names) error {
 	return nil
 }
 
-// envelope are the fields that a row shows in columns of its own, or not at
-// all.
-var envelope = map[string]bool{"version": true, "id": true, "type": true, "session_id": true, "sequence": true,
-	"epoch": true, "time": true, "prev": true, "cause": true}
+// unshown are the fields that a row shows in columns of its own, or that no
+// person reads: whoever needs them takes the JSON lines.
+var unshown = map[string]bool{"version": true, "id": true, "type": true, "session_id": true, "sequence": true,
+	"epoch": true, "time": true, "prev": true, "cause": true,
+	"digest": true, "input": true, "inbox_seq": true, "request_digest": true, "response_digest": true, "response_bytes": true,
+	"service_id": true, "descriptor_revision": true, "completed_steps": true, "remaining_steps": true}
 
 // row is one line of the table: sequence, epoch, type, and the event's own
 // fields; an id that the file names stands under its $name.
@@ -122,9 +124,11 @@ func row(e seen, names *Names) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%4s  %s  %-28s", e.event.Sequence, e.event.Epoch, e.event.Type)
 	for _, key := range slices.Sorted(maps.Keys(e.fields)) {
-		if !envelope[key] {
-			fmt.Fprintf(&b, " %s=%s", key, short(names.Named(e.fields[key])))
+		value := e.fields[key]
+		if list, ok := value.([]any); unshown[key] || value == false || ok && len(list) == 0 {
+			continue
 		}
+		fmt.Fprintf(&b, " %s=%s", key, short(names.Named(value)))
 	}
 	return strings.TrimRight(b.String(), " ") + "\n"
 }

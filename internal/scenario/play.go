@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -130,6 +131,9 @@ func (p *play) perform() []seen {
 		p.fail(step.Line, "%v", err)
 		break
 	}
+	if p.rough {
+		p.replace()
+	}
 	if err := p.settle(); err != nil {
 		p.fail(0, "the end: %v", err)
 	}
@@ -141,6 +145,25 @@ func (p *play) perform() []seen {
 		p.fail(0, "%v", err)
 	}
 	return log
+}
+
+// replace starts an owner where none is left: a crash of the file's own may
+// have come later than in the file, after the start that was meant for it.
+func (p *play) replace() {
+	if err := p.settle(); err != nil {
+		p.fail(0, "the end: %v", err)
+		return
+	}
+	p.mu.Lock()
+	p.crashes, p.holds = nil, nil
+	left := slices.ContainsFunc(p.living(), func(o *owner) bool { return (o.claims || o == p.holder) && !o.fenced })
+	p.mu.Unlock()
+	if left {
+		return
+	}
+	if err := p.start(defaultOwner, true); err != nil {
+		p.fail(0, "start %s: %v", defaultOwner, err)
+	}
 }
 
 // outwait lets time pass while an original is pending: the look-ups that are

@@ -52,11 +52,11 @@ func Run(ctx context.Context, sc *Scenario, o Options) (Report, error) {
 	p := newPlay(ctx, sc, h.log, sc.Session, o.Log)
 	log := p.perform()
 	defer func() { _ = p.views.close() }() // it lies in memory
-	if err := show(o, sc, log, p.names); err != nil {
-		return Report{}, err
-	}
 	report := Report{Events: len(log), Failures: append(p.failures, p.check(log)...)}
 	report.Failures = append(report.Failures, judge.audit(log)...)
+	if err := show(o, sc, log, p.names); err != nil {
+		return report, err
+	}
 	if !o.EveryCrash {
 		return report, ctx.Err()
 	}
