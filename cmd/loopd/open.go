@@ -91,12 +91,24 @@ func (c config) visit(ctx context.Context, log *slog.Logger) (*place, error) {
 	p.close()
 	switch {
 	case errors.Is(err, eventlog.ErrNoStream):
-		err = fmt.Errorf("%w; nothing was ever logged there under prefix %s: start loopd serve once", err, c.Prefix)
+		err = &noLogError{url: p.url, prefix: c.Prefix, err: err}
 	case errors.Is(err, eventlog.ErrUnavailable) && c.NATS.URL == "":
 		err = fmt.Errorf("%w; start the daemon with loopd serve, or say where the log is with --nats URL or --data DIR", err)
 	}
 	return nil, err
 }
+
+// noLogError says that a server is there, and no log of ours on it.
+type noLogError struct {
+	url, prefix string
+	err         error
+}
+
+func (e *noLogError) Error() string {
+	return fmt.Sprintf("%s: no log under prefix %s: nothing was ever logged there; start loopd serve once", e.url, e.prefix)
+}
+
+func (e *noLogError) Unwrap() error { return e.err }
 
 // reach finds the server of a visit.
 func (c config) reach(log *slog.Logger) (*place, error) {
