@@ -7,9 +7,9 @@
 //  1. A session is played once without a server: the commands and ids of every
 //     append are kept, so that each side sends the same bytes, any number of
 //     times.
-//  2. The two sides take turns, round after round, each first in every second
-//     round. A figure is the median of its rounds' ratios: what disturbs the
-//     machine disturbs both sides.
+//  2. The two sides take turns: at every event of one session, at every round
+//     of many, each first in every second round. A figure is the median of the
+//     rounds' ratios: what disturbs the machine disturbs both sides.
 //  3. One side decides, encodes, chains, publishes behind the fence and folds
 //     ([eventlog.Writer], as the runner does). The other one publishes bytes to
 //     a stream of the same shape and waits for the acknowledgement.

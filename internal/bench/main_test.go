@@ -106,19 +106,16 @@ func TestMedianAndGoals(t *testing.T) {
 		atMost, held bool
 	}{{1.5, 1.6, true, true}, {1.7, 1.6, true, false}, {0.9, 0.85, false, true}, {0.8, 0.85, false, false}} {
 		r := row{Goal: c.goal, AtMost: c.atMost}
-		var order []bool
-		err := rounds(2, &r, func(ours bool) (float64, error) {
-			order = append(order, ours)
-			if ours {
-				return c.ours * 10, nil
-			}
-			return 10, nil
+		var order []int
+		err := r.rounds(2, func(first int) (pair, error) {
+			order = append(order, first)
+			return pair{ours: c.ours * 10, theirs: 10}, nil
 		})
 		if err != nil || r.Held != c.held {
 			t.Errorf("ratio %v against %v: held %v, %v", r.Ratio, c.goal, r.Held, err)
 		}
-		if want := []bool{true, false, false, true, true, false}; !slices.Equal(order, want) {
-			t.Errorf("the sides played in the order %v, want %v", order, want)
+		if want := []int{ours, theirs, ours}; !slices.Equal(order, want) {
+			t.Errorf("first were %v, want %v", order, want)
 		}
 	}
 }
