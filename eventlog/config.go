@@ -61,7 +61,7 @@ type Config struct {
 	RequestTimeout time.Duration
 	// Attempts bounds how often an append is sent, and a read begun, while the
 	// server gives no answer, with a pause that doubles from 50 ms to 2 s between
-	// them. Default 8: enough for a cluster that lost its leader (4-8 s).
+	// them. Default 10, 9 s of pauses: a cluster that lost its leader takes 4-8 s.
 	Attempts int
 	// BusyAttempts bounds how often an append is sent again after the server
 	// said that another is in flight (clusters; 0.3-1 ms apart). Default 200.
@@ -116,7 +116,7 @@ func (c Config) withDefaults() Config {
 		c.RequestTimeout = 2 * time.Second
 	}
 	if c.Attempts == 0 {
-		c.Attempts = 8
+		c.Attempts = 10
 	}
 	if c.BusyAttempts == 0 {
 		c.BusyAttempts = 200

@@ -221,7 +221,7 @@ func classify(err error) error {
 		return fmt.Errorf("%w: %w", ErrNoStream, err)
 	case errors.As(err, &api) && isFull(api.ErrorCode):
 		return fmt.Errorf("%w: %w", ErrFull, err)
-	case errors.As(err, &api) && api.Code != 503:
+	case errors.As(err, &api) && api.Code != 503 && api.ErrorCode != codeNoPeers:
 		return err
 	case errors.Is(err, context.Canceled):
 		return err

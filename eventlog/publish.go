@@ -42,6 +42,7 @@ const (
 	codeNoStorage  jetstream.ErrorCode = 10047
 	codeNoMemory   jetstream.ErrorCode = 10028
 	codeQuota      jetstream.ErrorCode = 10002
+	codeNoPeers    jetstream.ErrorCode = 10005 // a cluster has too few servers, or has not seen them yet
 	codeNotStored  jetstream.ErrorCode = 10077 // the store said no: maximum bytes, an IO error
 )
 
@@ -157,13 +158,12 @@ func (l *Log) deliver(ctx context.Context, m *nats.Msg, stream jetstream.Stream,
 				doubt, last = true, err
 			}
 		}
+		if attempt < l.cfg.Attempts {
+			if err := l.recover(ctx, attempt); err != nil {
+				return 0, orUnknown(doubt, err)
+			}
+		}
 		attempt++
-		if attempt > l.cfg.Attempts {
-			break
-		}
-		if err := l.recover(ctx, attempt); err != nil {
-			return 0, orUnknown(doubt, err)
-		}
 	}
 	return 0, orUnknown(doubt, fmt.Errorf("%w: %w", ErrUnavailable, last))
 }
@@ -193,10 +193,10 @@ func (l *Log) missing(ctx context.Context, stream jetstream.Stream) error {
 	return nil
 }
 
-// recover waits before the n-th attempt: 50 ms, doubling to 2 s, and for the
-// connection.
+// recover waits after the n-th attempt failed: 50 ms, doubling to 2 s, and for
+// the connection.
 func (l *Log) recover(ctx context.Context, n int) error {
-	wait := min(25*time.Millisecond<<min(n-1, 10), 2*time.Second)
+	wait := min(50*time.Millisecond<<min(n-1, 10), 2*time.Second)
 	if err := pause(ctx, wait); err != nil {
 		return err
 	}

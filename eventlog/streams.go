@@ -31,18 +31,21 @@ func (l *Log) openStreams(ctx context.Context) error {
 		{l.streamConfig(familyEvents), &l.streams.events},
 		{l.streamConfig(familyFrames), &l.streams.frames},
 	}
-	for i, w := range wanted {
-		there, err := l.checkShape(ctx, w.config)
+	for _, w := range wanted {
+		var there bool
+		err := l.again(ctx, func() (err error) {
+			there, err = l.checkShape(ctx, w.config)
+			return err
+		})
 		if err != nil {
 			return failed("open", "stream "+w.config.Name, err)
 		}
 		if l.cfg.Existing && !there {
 			return failed("open", "stream "+w.config.Name, ErrNoStream)
 		}
-		wanted[i] = w
 	}
 	for _, w := range wanted {
-		if err := l.openStream(ctx, w.config, w.stream); err != nil {
+		if err := l.again(ctx, func() error { return l.openStream(ctx, w.config, w.stream) }); err != nil {
 			return failed("open", "stream "+w.config.Name, err)
 		}
 	}

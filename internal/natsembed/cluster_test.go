@@ -71,15 +71,18 @@ func startCluster(t testing.TB) *cluster {
 			n.WaitForShutdown()
 		}
 	})
-	c.await(t, func() bool {
-		for _, n := range c.nodes {
-			if !n.JetStreamIsCurrent() {
-				return false
-			}
-		}
-		return true
-	})
+	c.await(t, c.current)
 	return c
+}
+
+// current reports whether every server knows all that the cluster knows.
+func (c *cluster) current() bool {
+	for _, n := range c.nodes {
+		if !n.JetStreamIsCurrent() {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *cluster) start(t testing.TB, i int) {
@@ -124,6 +127,7 @@ func (c *cluster) restartLeader(t testing.TB, stream string) {
 			c.nodes[i].Shutdown()
 			c.nodes[i].WaitForShutdown()
 			c.start(t, i)
+			c.await(t, c.current)
 			return
 		}
 	}
