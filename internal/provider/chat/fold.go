@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"hash"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -46,7 +47,7 @@ type Fold struct {
 	out     Sink
 
 	form   form
-	head   []byte // form unknown: all so far; form JSON: the body
+	head   []byte // form unknown: what may be a byte order mark; form JSON: the body
 	parser sse.Parser
 	sum    hash.Hash
 	size   int64
@@ -68,9 +69,6 @@ const (
 	formEvents
 	formJSON
 )
-
-// maxBlank is how much blank space may stand before a JSON body.
-const maxBlank = 64 << 10
 
 // NewFold begins an answer. budget is the output budget that the request
 // asked for, in tokens, 0 = none. out may be nil.
@@ -107,21 +105,30 @@ func (f *Fold) Write(b []byte) {
 	}
 }
 
+// sniff finds the form of the body. Blank space before it is handed to the
+// parser, which makes nothing of it: it may be long (servers send empty lines to
+// keep a connection alive) and is not kept.
 func (f *Fold) sniff() {
 	const mark = "\xEF\xBB\xBF"
-	if len(f.head) < len(mark) && bytes.HasPrefix([]byte(mark), f.head) {
+	first := f.size == int64(len(f.head))
+	if first && len(f.head) < len(mark) && strings.HasPrefix(mark, string(f.head)) {
 		return
 	}
-	rest := bytes.TrimLeft(bytes.TrimPrefix(f.head, []byte(mark)), " \t\r\n")
+	all := f.head
+	f.head = nil
+	rest := all
+	if first {
+		rest = bytes.TrimPrefix(rest, []byte(mark))
+	}
+	rest = bytes.TrimLeft(rest, " \t\r\n")
 	switch {
-	case len(rest) == 0 && len(f.head) < maxBlank:
 	case len(rest) > 0 && rest[0] == '{':
 		f.form, f.head = formJSON, rest
-	default:
-		all := f.head
-		f.form, f.head = formEvents, nil
-		f.events(all)
+		return
+	case len(rest) > 0:
+		f.form = formEvents
 	}
+	f.events(all)
 }
 
 func (f *Fold) events(b []byte) {

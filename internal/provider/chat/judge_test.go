@@ -147,6 +147,10 @@ var judgeCases = []struct {
 
 	// JSON bodies
 	{"JSON error", "openai", `{"error":{"message":"m","type":"invalid_request_error"}}`, 0, "failure rejected invalid_request_error"},
+	{"JSON after a mark and blank lines", "openai", "\xEF\xBB\xBF\r\n \n" + `{"choices":[{"message":{"content":"Hi"},"finish_reason":"stop"}]}`, 0, "completion stop"},
+	{"stream after a mark", "openai", "\xEF\xBB\xBF" + text + reason("stop") + done, 0, "completion stop"},
+	{"stream after blank lines and a mark is none", "openai", "\n\xEF\xBB\xBF" + done, 0, "uncertain no_terminal"},
+	{"stream whose first data is no line", "openai", "{" + text + reason("stop") + done, 0, "uncertain no_terminal"},
 	{"JSON error after blank lines", "deepseek", "\n\n \n" + `{"error":{"message":"m","code":"x"}}`, 0, "failure ran x"},
 	{"JSON completion", "openai", `{"choices":[{"message":{"content":"Hi"},"finish_reason":"length"}]}`, 0, "completion output_budget"},
 	{"JSON completion, vetoed", "vllm", `{"choices":[{"message":{"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}],"usage":{"completion_tokens":100}}`, budget, "completion tool_calls veto budget_reached"},
@@ -274,6 +278,7 @@ func FuzzFoldSplit(f *testing.F) {
 	f.Add([]byte(": c\r\r"+text+reason("length")+fault400("502")), uint16(9), uint8(2))
 	names := []string{"openai", "vllm", "azure", "openrouter", "deepseek", "llamacpp"}
 	f.Fuzz(func(t *testing.T, body []byte, at uint16, which uint8) {
+		body = body[:min(len(body), 2048)] // each prefix is judged
 		profile, err := LookupProfile(names[int(which)%len(names)])
 		if err != nil {
 			t.Fatal(err)
