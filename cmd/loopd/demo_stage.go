@@ -4,13 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"strings"
 	"time"
 
 	"github.com/loopd/loopd/event"
@@ -37,8 +33,12 @@ type demoStage struct {
 	promises promises
 }
 
-// demoPace is the pause before each chunk of an answer: slow enough to watch.
-const demoPace = 60 * time.Millisecond
+// demoPace is the pause before each chunk of an answer: slow enough to watch;
+// a long recording is over within demoLongest.
+const (
+	demoPace    = 60 * time.Millisecond
+	demoLongest = 2 * time.Second
+)
 
 func openStage(ctx context.Context, dir string, answers []recorded.Answer, io stdio) (*demoStage, error) {
 	c := defaultConfig()
@@ -51,7 +51,11 @@ func openStage(ctx context.Context, dir string, answers []recorded.Answer, io st
 		io: io, began: time.Now(), place: where, answers: answers,
 		events: make(chan event.Event), follow: make(chan error, 1),
 	}
-	s.server = recorded.New(recorded.Config{Answers: answers, Pace: demoPace, Hold: func(n int) int {
+	pace := demoPace
+	for _, a := range answers {
+		pace = min(pace, demoLongest/time.Duration(len(a.Frames)))
+	}
+	s.server = recorded.New(recorded.Config{Answers: answers, Pace: pace, Hold: func(n int) int {
 		if n == 1 || n == 3 {
 			return s.answer(n).Middle()
 		}
@@ -175,65 +179,4 @@ func (s *demoStage) killOwner() error {
 	err := s.owner.kill()
 	s.owner = nil
 	return err
-}
-
-// child is a loopd process that this one started. It ends with us: its
-// standard input does.
-type child struct {
-	cmd   *exec.Cmd
-	stdin io.Closer
-	gone  chan struct{} // closed when the process has ended
-	lines *watched
-}
-
-// startChild runs our own program with other arguments, until it says that it
-// serves.
-func startChild(ctx context.Context, env []string, args ...string) (*child, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("own program: %w", err)
-	}
-	c := &child{gone: make(chan struct{}), lines: &watched{want: "loopd: serving on", seen: make(chan struct{})}}
-	c.cmd = &exec.Cmd{Path: self, Args: append([]string{"loopd"}, args...), Env: append(os.Environ(), env...), Stderr: c.lines}
-	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", self, err)
-	}
-	if err := c.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", self, err)
-	}
-	go func() {
-		defer close(c.gone)
-		_ = c.cmd.Wait() // it is killed, or told to end: its status says nothing
-	}()
-	select {
-	case <-c.lines.seen:
-		return c, nil
-	case <-c.gone:
-		return nil, fmt.Errorf("the process ended at once: %s", c.talk())
-	case <-ctx.Done():
-		c.stop()
-		return nil, ctx.Err()
-	}
-}
-
-// talk is what it said.
-func (c *child) talk() string { return strings.TrimSpace(c.lines.String()) }
-
-// kill ends it with SIGKILL, and returns when it is gone.
-func (c *child) kill() error {
-	if err := c.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("kill process %d: %w", c.cmd.Process.Pid, err)
-	}
-	<-c.gone
-	return nil
-}
-
-// stop ends it, and returns when it is gone.
-func (c *child) stop() {
-	_ = c.stdin.Close()
-	select {
-	case <-c.gone:
-	case <-time.After(5 * time.Second):
-		_ = c.kill()
-	}
 }

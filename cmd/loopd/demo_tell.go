@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"regexp"
-	"sync"
 	"time"
 
 	"github.com/loopd/loopd/event"
@@ -95,36 +93,4 @@ func (p promises) tell(out io.Writer) (held bool) {
 		fmt.Fprintf(out, "  %s %s\n", mark, one.text)
 	}
 	return held
-}
-
-// watched keeps what a process says, and tells when a text was among it.
-type watched struct {
-	want string
-	seen chan struct{}
-
-	mu   sync.Mutex
-	all  bytes.Buffer
-	done bool
-}
-
-// maxTalk bounds what is kept.
-const maxTalk = 64 << 10
-
-func (w *watched) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.all.Len() < maxTalk {
-		w.all.Write(b)
-	}
-	if !w.done && bytes.Contains(w.all.Bytes(), []byte(w.want)) {
-		w.done = true
-		close(w.seen)
-	}
-	return len(b), nil
-}
-
-func (w *watched) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.all.String()
 }

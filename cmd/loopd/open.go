@@ -124,8 +124,11 @@ func (c config) reach(log *slog.Logger) (*place, error) {
 	c.Listen = "127.0.0.1:0"
 	p, err := c.embed(log)
 	var locked *natsembed.LockedError
-	if !errors.As(err, &locked) {
-		return p, err
+	switch {
+	case err == nil: // whatever daemon left a note is gone
+		return p, removeNote(c.Data)
+	case !errors.As(err, &locked):
+		return nil, err
 	}
 	n, noteErr := readNote(c.Data)
 	if noteErr != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"sync"
@@ -97,6 +98,9 @@ func (d *daemon) serve(ctx context.Context) error {
 		return err
 	}
 	defer where.close()
+	if host, _, _ := d.config.address(); where.dir != "" && d.config.User == "" && !loopback(host) {
+		d.log.Warn("the server listens beyond this machine and asks for no password; set user and password_env", "listen", d.config.Listen)
+	}
 	if where.dir != "" {
 		n := note{URL: where.url, Durability: d.config.Durability, Process: os.Getpid(), Started: time.Now().UTC()}
 		if err := n.write(where.dir); err != nil {
@@ -148,6 +152,12 @@ func (d *daemon) run(ctx context.Context, where *place, p runner.Provider, setti
 	}
 	d.io.say("loopd: stopped")
 	return nil
+}
+
+// loopback reports whether only this machine can reach a host.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func (d *daemon) announce(where *place, s loop.Service) {
