@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/loopd/loopd/event"
@@ -60,16 +62,31 @@ func Run(ctx context.Context, sc *Scenario, o Options) (Report, error) {
 	if !o.EveryCrash {
 		return report, ctx.Err()
 	}
-	for number := range p.appends {
-		for _, when := range []string{Before, After, Stored} {
-			if ctx.Err() != nil {
-				return report, ctx.Err()
-			}
-			report.Crashes++
-			report.Failures = append(report.Failures, round(ctx, h.log, sc, judge, o, crashAt{number, when}, p.appends[number])...)
-		}
-	}
+	found := rounds(ctx, h.log, sc, judge, o, p.appends)
+	report.Crashes = 3 * len(p.appends)
+	report.Failures = append(report.Failures, found...)
 	return report, ctx.Err()
+}
+
+// rounds plays the scenario once for each append and each of its three points,
+// several at a time: they share a server and nothing else.
+func rounds(ctx context.Context, log *eventlog.Log, sc *Scenario, judge *judge, o Options, appends []event.Type) []Failure {
+	whens := []string{Before, After, Stored}
+	found := make([][]Failure, len(appends)*len(whens))
+	var playing sync.WaitGroup
+	free := make(chan struct{}, 2*runtime.GOMAXPROCS(0))
+	for i := range found {
+		free <- struct{}{}
+		playing.Go(func() {
+			defer func() { <-free }()
+			if ctx.Err() == nil {
+				number := i / len(whens)
+				found[i] = round(ctx, log, sc, judge, o, crashAt{number, whens[i%len(whens)]}, appends[number])
+			}
+		})
+	}
+	playing.Wait()
+	return slices.Concat(found...)
 }
 
 // round plays a scenario once with a crash, in a session of its own.

@@ -18,7 +18,11 @@ func TestScenariosHold(t *testing.T) {
 }
 
 func TestEveryCrashHolds(t *testing.T) {
-	for _, file := range append(ours(t), shared(t)...) {
+	files := ours(t)
+	if !testing.Short() {
+		files = append(files, shared(t)...)
+	}
+	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			if report := holds(t, file, Options{EveryCrash: true}); report.Crashes < 3*report.Events {
 				t.Errorf("%d crashes for %d events", report.Crashes, report.Events)
