@@ -44,6 +44,7 @@ var Table = []Row{
 
 	{Package: "internal/runner", Ours: []string{"event", "loop"}, Foreign: []string{ulidModule}, Banned: []string{"net", "os"}},
 	{Package: "internal/provider/...", Ours: []string{"event", "loop", "internal/provider/..."}, Foreign: []string{jsonModule}},
+	{Package: "internal/tool/mcp", Ours: []string{"event", "loop"}, Foreign: []string{"github.com/modelcontextprotocol/go-sdk/...", jsonModule}},
 	{Package: "internal/tool/...", Ours: []string{"event", "loop", "internal/tool/..."}, Foreign: []string{jsonModule}},
 	{Package: "internal/console", Ours: []string{"event", "projections", "projections/view", "replay"}, Foreign: []string{jsonModule}},
 	{Package: "internal/natsembed", Foreign: []string{"github.com/nats-io/nats-server/v2/...", "golang.org/x/sys/unix"}},
