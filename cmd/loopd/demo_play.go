@@ -186,6 +186,6 @@ func (s *demoStage) audit(ctx context.Context) error {
 }
 
 func (s *demoStage) farewell() {
-	fmt.Fprintf(s.io.out, "\nThe log lies in %s (%.1f s). Look at it:\n", s.place.dir, time.Since(s.began).Seconds())
+	fmt.Fprintf(s.io.out, "\nThe log lies in %s (%.1f s); it stays until you remove it. Look at it:\n", s.place.dir, time.Since(s.began).Seconds())
 	fmt.Fprintf(s.io.out, "  loopd events --data %s --session %s\n  loopd doctor --data %s\n", s.place.dir, demoSession, s.place.dir)
 }

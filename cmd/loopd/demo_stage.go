@@ -37,7 +37,7 @@ type demoStage struct {
 // a long recording is over within demoLongest.
 const (
 	demoPace    = 60 * time.Millisecond
-	demoLongest = 2 * time.Second
+	demoLongest = time.Second
 )
 
 func openStage(ctx context.Context, dir string, answers []recorded.Answer, io stdio) (*demoStage, error) {
