@@ -1,47 +1,67 @@
 package eventlog
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
 	"github.com/loopd/loopd/event"
 )
 
-// AppendFrame saves raw provider bytes of an operation behind those saved
-// before; they are stored when it returns. Data larger than one message is cut
-// into several. After an error an unknown beginning of data may be stored, and
-// nothing may be appended to the operation any more.
-func (l *Log) AppendFrame(ctx context.Context, session, operation string, data []byte) error {
+// AppendFrame saves one frame of an operation behind the one whose stream
+// sequence is last (0 = it is the first), and gives its own. The fence is the
+// operation's subject: two owners cannot both write to it, the later one is
+// answered [ErrFenced]. An error that is [ErrUnknownOutcome] is the only one
+// after which it may be stored.
+func (l *Log) AppendFrame(ctx context.Context, session, operation string, last uint64, data []byte) (uint64, error) {
 	object := fmt.Sprintf("session %q operation %q", session, operation)
 	subject, err := l.subjects.item(familyFrames, session, operation)
 	if err != nil {
-		return failed("append frame", object, err)
+		return 0, failed("append frame", object, err)
 	}
-	most := l.frameBytes(subject)
-	for len(data) > 0 {
-		n := min(len(data), most)
-		if _, err := l.once(ctx, subject, data[:n], l.streams.frames); err != nil {
-			return failed("append frame", object, err)
-		}
-		data = data[n:]
+	stream := l.streams.frames
+	m := message(subject, "", int64(last), data)
+	if err := l.checkSize(m, stream); err != nil {
+		return 0, failed("append frame", object, err)
 	}
-	return nil
+	seq, err := l.deliver(ctx, m, stream, func(ctx context.Context, hint uint64) (uint64, bool, error) {
+		return l.lookFrame(ctx, subject, last, hint, data)
+	})
+	if err != nil {
+		return 0, failed("append frame", object, err)
+	}
+	return seq, nil
 }
 
-// frameBytes is the most that one message on a subject takes. checkSize counts
-// the subject, the server does not: the smaller counts.
-func (l *Log) frameBytes(subject string) int {
+// lookFrame finds out what stands at the end of an operation's frames.
+func (l *Log) lookFrame(ctx context.Context, subject string, last, hint uint64, data []byte) (seq uint64, found bool, err error) {
+	end, err := l.getLast(ctx, l.streams.frames, subject)
+	switch {
+	case err != nil:
+		return 0, false, err
+	case end.Sequence == last:
+		return 0, false, nil
+	case end.Sequence > last && bytes.Equal(end.Data, data):
+		return end.Sequence, true, nil
+	}
+	return 0, false, fmt.Errorf("%w (frame at stream sequence %d)", ErrFenced, max(end.Sequence, hint))
+}
+
+// FrameBytes is the most that one frame may have.
+func (l *Log) FrameBytes() int {
 	limit := int(l.nc.MaxPayload())
 	if most := int(l.streams.frames.CachedInfo().Config.MaxMsgSize); most > 0 {
 		limit = min(limit, most)
 	}
-	return max(limit-len(subject)-64, 1)
+	return max(limit-frameOverhead, 1)
 }
 
-// Frames are the saved bytes of an operation, from the first to the last known
+// frameOverhead is what a message has beside a frame: subject and fence.
+const frameOverhead = 2048
+
+// Frames are the saved frames of an operation, from the first to the last known
 // when the feed is begun; none if it has none, or they have expired
-// (FramesMaxAge). Joined, they are the body; operation.completed has its
-// digest.
+// (FramesMaxAge).
 func (l *Log) Frames(ctx context.Context, session, operation string) event.Feed {
 	s, err := l.frames(session, operation)
 	if err != nil {

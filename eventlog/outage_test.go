@@ -171,8 +171,9 @@ func TestDiskFull(t *testing.T) {
 	logtest.Append(t, w, c.Next(t, "opened"))
 	ctx := logtest.Context(t)
 	var err error
+	last := uint64(0)
 	for i := 0; err == nil && i < 100; i++ {
-		err = l.AppendFrame(ctx, "s1", "op1", make([]byte, 100_000))
+		last, err = l.AppendFrame(ctx, "s1", "op1", last, make([]byte, 100_000))
 	}
 	checkFull(t, "frame", err)
 	e := c.Next(t, strings.Repeat("x", 100_000))
@@ -235,9 +236,14 @@ func TestMessageSizes(t *testing.T) {
 	if low < 64<<10-1024 {
 		t.Errorf("the largest event has %d bytes of text", low)
 	}
-	data := bytes.Repeat([]byte("x"), 1<<20)
-	if err := l.AppendFrame(logtest.Context(t), "s", "op", data); err != nil {
+	data := bytes.Repeat([]byte("x"), l.FrameBytes())
+	seq, err := l.AppendFrame(logtest.Context(t), "s", "op", 0, data)
+	if err != nil {
 		t.Fatal(err)
+	}
+	_, err = l.AppendFrame(logtest.Context(t), "s", "op", seq, append(data, make([]byte, 4096)...))
+	if !errors.As(err, &large) {
+		t.Errorf("a frame that is too large: %v", err)
 	}
 	var got []byte
 	for _, r := range logtest.Collect(t, l.Frames(logtest.Context(t), "s", "op")) {

@@ -155,8 +155,8 @@ func TestNoExpectation(t *testing.T) {
 	l, wire, _ := tappedLog(t, nil)
 	ctx := logtest.Context(t)
 	wire.arm(ackLost, nil)
-	if err := l.AppendFrame(ctx, "s1", "op1", []byte("x")); !errors.Is(err, eventlog.ErrUnknownOutcome) {
-		t.Errorf("frame: %v", err)
+	if seq, err := l.AppendFrame(ctx, "s1", "op1", 0, []byte("x")); seq != 1 || err != nil {
+		t.Errorf("a frame whose ack was lost: %d %v", seq, err)
 	}
 	wire.arm(ackLost, nil)
 	if _, err := l.SubmitPlain(ctx, "s1", "i1", []byte("x")); !errors.Is(err, eventlog.ErrUnknownOutcome) {

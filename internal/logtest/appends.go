@@ -266,7 +266,7 @@ func oddIDs(t *testing.T, s Server) {
 		if err := l.Submit(Context(t), id, id, fmt.Append(nil, i)); err != nil {
 			t.Errorf("submit to %q: %v", id, err)
 		}
-		if err := l.AppendFrame(Context(t), id, id, fmt.Append(nil, i)); err != nil {
+		if _, err := l.AppendFrame(Context(t), id, id, 0, fmt.Append(nil, i)); err != nil {
 			t.Errorf("frame of %q: %v", id, err)
 		}
 	}
@@ -301,10 +301,11 @@ func badIDs(t *testing.T, s Server) {
 		_, _, errNext := l.NextInput(Context(t), id, 0)
 		_, errPlain := l.SubmitPlain(Context(t), "s", id, nil)
 		_, errFrames := FeedError(l.Frames(Context(t), "s", id))
+		_, errFrame := l.AppendFrame(Context(t), "s", id, 0, []byte("x"))
 		for i, err := range []error{
 			errAppend, errEvents, errNext, errPlain, errFrames,
 			l.Submit(Context(t), id, "i", nil), l.Submit(Context(t), "s", id, nil),
-			l.AppendFrame(Context(t), "s", id, []byte("x")),
+			errFrame,
 		} {
 			var token *eventlog.TokenError
 			if !errors.As(err, &token) || token.ID != id {

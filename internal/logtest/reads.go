@@ -1,11 +1,11 @@
 package logtest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"unicode/utf8"
@@ -137,27 +137,30 @@ func sameIDs(t *testing.T, l *eventlog.Log, want []string) {
 
 func frames(t *testing.T, s Server) {
 	l := s.Open(t, nil)
-	var want []byte
-	put := func(data []byte) {
-		t.Helper()
-		if err := l.AppendFrame(Context(t), "s1", "op1", data); err != nil {
-			t.Fatal(err)
+	want := []string{"one", strings.Repeat("0123456789", l.FrameBytes()/10), "three"}
+	last := uint64(0)
+	for _, data := range want {
+		seq, err := l.AppendFrame(Context(t), "s1", "op1", last, []byte(data))
+		if err != nil || seq <= last {
+			t.Fatalf("%d after %d: %v", seq, last, err)
 		}
-		want = append(want, data...)
+		last = seq
 	}
-	put([]byte("data: one\n\n"))
-	put(nil)
-	put(bytes.Repeat([]byte("0123456789"), 500_000)) // cut into several messages
-	put([]byte("data: [DONE]\n\n"))
-	if err := l.AppendFrame(Context(t), "s1", "op2", []byte("other")); err != nil {
+	other, err := l.AppendFrame(Context(t), "s1", "op2", 0, []byte("other"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	var got []byte
-	for _, r := range Collect(t, l.Frames(Context(t), "s1", "op1")) {
-		got = append(got, r.Data...)
+	for _, stale := range []uint64{0, 1, other} {
+		if _, err := l.AppendFrame(Context(t), "s1", "op1", stale, []byte("late")); !errors.Is(err, eventlog.ErrFenced) {
+			t.Errorf("a frame behind %d, not %d: %v", stale, last, err)
+		}
 	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%d bytes, digest %s; want %d, %s", len(got), event.Digest(got), len(want), event.Digest(want))
+	var got []string
+	for _, r := range Collect(t, l.Frames(Context(t), "s1", "op1")) {
+		got = append(got, string(r.Data))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%d frames, want %d", len(got), len(want))
 	}
 	if n := len(Collect(t, l.Frames(Context(t), "s1", "op3"))); n != 0 {
 		t.Errorf("%d frames of an operation without", n)
@@ -185,8 +188,10 @@ func followFrames(t *testing.T, s Server) {
 			return nil
 		})
 	}()
+	last := uint64(0)
 	for i, frame := range []string{"a", "b", "c"} {
-		if err := l.AppendFrame(ctx, "s1", "op1", []byte(frame)); err != nil {
+		var err error
+		if last, err = l.AppendFrame(ctx, "s1", "op1", last, []byte(frame)); err != nil {
 			t.Fatal(err)
 		}
 		if i == 0 {

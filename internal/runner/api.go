@@ -25,9 +25,14 @@ type Log interface {
 	WatchInputs(ctx context.Context, notify func(session string, inboxSeq uint64)) error
 	// Submit publishes an input unless one with this id is already there.
 	Submit(ctx context.Context, session, inputID string, body []byte) error
-	// AppendFrame saves raw provider bytes of an operation; it returns when
-	// they are stored.
-	AppendFrame(ctx context.Context, session, operation string, data []byte) error
+	// AppendFrame saves one frame of an operation behind the one with the
+	// stream sequence last (0 = none), and gives its own. It returns when the
+	// frame is stored; event.ErrFenced means that another owner has written.
+	AppendFrame(ctx context.Context, session, operation string, last uint64, data []byte) (uint64, error)
+	// Frames are the saved frames of an operation, to the last one known now.
+	Frames(ctx context.Context, session, operation string) event.Feed
+	// FrameBytes is the most that one frame may have.
+	FrameBytes() int
 }
 
 // Appender appends a session's events behind the fence. An error that is

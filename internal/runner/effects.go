@@ -230,7 +230,7 @@ func (s *session) inspect(operation string) {
 
 func (s *session) look(key string, req loop.Request, timeout time.Duration) *task {
 	return s.spawn(key, timeout, func(ctx context.Context) func() error {
-		found := s.r.cfg.Provider.Inspect(ctx, req)
+		found := s.inspectOriginal(ctx, req)
 		if found.Observed == event.ObservedComplete && found.Completion == nil && found.Failure == nil {
 			found.Observed = event.ObservedError
 		}
@@ -241,7 +241,11 @@ func (s *session) look(key string, req loop.Request, timeout time.Duration) *tas
 			if found.Observed != event.ObservedComplete {
 				return nil
 			}
-			return s.end(loop.RecoverOperation{OperationID: req.OperationID, Found: found}, func() loop.Command {
+			_, f, err := s.r.saved(s.ctx, s.id, req.OperationID)
+			if err != nil {
+				s.log.Debug("an operation's frames cannot be read", "operation", req.OperationID, "err", err)
+			}
+			return s.end(f, loop.RecoverOperation{OperationID: req.OperationID, Found: found}, func() loop.Command {
 				return loop.RecoverOperation{OperationID: req.OperationID, Found: loop.Inspection{
 					Observed: event.ObservedComplete, Failure: &loop.Failure{
 						Dispatch: event.DispatchRan, Code: codeTooLarge, NextAction: actionTooLarge,
@@ -250,6 +254,21 @@ func (s *session) look(key string, req loop.Request, timeout time.Duration) *tas
 			})
 		})
 	})
+}
+
+// inspectOriginal asks the provider, with what was saved of the original where
+// its look-up needs it.
+func (s *session) inspectOriginal(ctx context.Context, req loop.Request) loop.Inspection {
+	rereader, ok := s.r.cfg.Provider.(Rereader)
+	if !ok {
+		return s.r.cfg.Provider.Inspect(ctx, req)
+	}
+	body, _, err := s.r.saved(ctx, s.id, req.OperationID)
+	if err != nil {
+		s.log.Warn("what was saved of an operation cannot be read", "operation", req.OperationID, "err", err)
+		return loop.Inspection{Observed: event.ObservedError}
+	}
+	return rereader.InspectSaved(ctx, req, body)
 }
 
 // codeTooLarge is the failure of an operation whose answer does not fit the
@@ -261,11 +280,14 @@ const (
 
 // end records an operation's end; an answer that does not fit the log is a
 // failure of an operation that ran.
-func (s *session) end(cmd loop.Command, tooLarge func() loop.Command) error {
-	err := s.record(cmd)
+func (s *session) end(f *frames, cmd loop.Command, tooLarge func() loop.Command) error {
+	fact, err := s.recorded(cmd)
 	var large interface{ TooLarge() bool }
 	if errors.As(err, &large) && large.TooLarge() {
-		return s.record(tooLarge())
+		fact, err = s.recorded(tooLarge())
+	}
+	if err == nil && f != nil {
+		s.endFrame(f, fact)
 	}
 	return err
 }
@@ -315,7 +337,7 @@ func (s *session) call(key string, req loop.Request, quiet time.Duration) {
 		defer cancel(nil)
 		st = newStream(ctx, s, req.OperationID, quiet, func() { cancel(errTimeout) })
 		defer st.stop()
-		out := s.generate(ctx, req, st)
+		out := s.begin(ctx, req, st)
 		if errors.Is(context.Cause(ctx), errTimeout) {
 			out = loop.Uncertain{Reason: event.UnknownTimeout, Detail: fmt.Sprintf("no frame for %s", quiet)}
 		}
@@ -323,13 +345,25 @@ func (s *session) call(key string, req loop.Request, quiet time.Duration) {
 			s.log.Warn("the outcome of an operation is unknown", "operation", req.OperationID, "reason", u.Reason, "detail", u.Detail)
 		}
 		return func() error {
-			return s.end(loop.EndOperation{OperationID: req.OperationID, Outcome: out}, func() loop.Command {
+			return s.end(st.frames, loop.EndOperation{OperationID: req.OperationID, Outcome: out}, func() loop.Command {
 				return loop.EndOperation{OperationID: req.OperationID, Outcome: loop.Failure{
 					Dispatch: event.DispatchRan, Code: codeTooLarge, NextAction: actionTooLarge,
 				}}
 			})
 		}
 	})
+}
+
+// begin opens the operation's frames before anything leaves.
+func (s *session) begin(ctx context.Context, req loop.Request, st *stream) loop.Outcome {
+	if err := st.frames.add(ctx, event.Frame{Type: event.FrameStarted, GenerationID: req.GenerationID}); err != nil {
+		s.log.Error("an operation's frames cannot be saved; its request is not sent", "operation", req.OperationID, "err", err)
+		return loop.Failure{
+			Dispatch: event.DispatchNotDispatched, Code: "frames_unavailable",
+			NextAction: "the log does not take frames; see the process's log, then send the input again",
+		}
+	}
+	return s.generate(ctx, req, st)
 }
 
 // generate runs the adapter; what it does wrong is an unknown outcome.

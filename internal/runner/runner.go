@@ -19,19 +19,20 @@ import (
 
 // Config is what a Runner needs; Owner, Log, Writer and Provider are required.
 type Config struct {
-	Owner    string // shown in session.claimed; name the process, not the machine alone
-	Loop     loop.Config
-	Log      Log
-	Writer   func(session string, last uint64) Appender
-	Provider Provider
-	Tools    Tools                                 // nil = every call fails
-	Validate func(kind string, input []byte) error // the schema of an input kind; nil = none is asked
-	Clock    Clock                                 // nil = the system's
-	NewID    func(time.Time) string                // ULIDs; nil = random ones
-	Logger   *slog.Logger                          // nil = slog.Default
-	Patience time.Duration                         // how long an append is tried again while the log does not answer, default 5 min
-	Openers  int                                   // sessions read from the log at a time, default 4
-	Mailbox  int                                   // outcomes that wait for a session, default 64
+	Owner      string // shown in session.claimed; name the process, not the machine alone
+	Loop       loop.Config
+	Log        Log
+	Writer     func(session string, last uint64) Appender
+	Provider   Provider
+	Tools      Tools                                 // nil = every call fails
+	Validate   func(kind string, input []byte) error // the schema of an input kind; nil = none is asked
+	Clock      Clock                                 // nil = the system's
+	NewID      func(time.Time) string                // ULIDs; nil = random ones
+	Logger     *slog.Logger                          // nil = slog.Default
+	Patience   time.Duration                         // how long an append is tried again while the log does not answer, default 5 min
+	Openers    int                                   // sessions read from the log at a time, default 4
+	Mailbox    int                                   // outcomes that wait for a session, default 64
+	SavedBytes int                                   // of a saved body, for a look-up that needs it; default 64 MiB
 }
 
 func (c Config) withDefaults() Config {
@@ -50,6 +51,7 @@ func (c Config) withDefaults() Config {
 	c.Patience = cmp.Or(c.Patience, 5*time.Minute)
 	c.Openers = cmp.Or(c.Openers, 4)
 	c.Mailbox = cmp.Or(c.Mailbox, 64)
+	c.SavedBytes = cmp.Or(c.SavedBytes, 64<<20)
 	c.Loop.Service = c.Provider.Service()
 	return c
 }

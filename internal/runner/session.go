@@ -320,9 +320,15 @@ func (s *session) claim(context.Context) error {
 // record is the one place where a fact is appended: decide, encode, append
 // behind the fence, fold the very event that was stored.
 func (s *session) record(cmd loop.Command) error {
+	_, err := s.recorded(cmd)
+	return err
+}
+
+// recorded is record that tells which fact it was.
+func (s *session) recorded(cmd loop.Command) (event.Payload, error) {
 	fact, err := loop.Decide(s.state, cmd)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	now := s.r.cfg.Clock.Now()
 	epoch := s.state.Epoch
@@ -335,12 +341,12 @@ func (s *session) record(cmd loop.Command) error {
 		Time: now, Prev: s.state.Prev, Cause: fact.Cause, Payload: fact.Payload,
 	})
 	if err != nil {
-		return fmt.Errorf("runner: session %s: %w", s.id, err)
+		return nil, fmt.Errorf("runner: session %s: %w", s.id, err)
 	}
 	if err := s.append(e); err != nil {
-		return err
+		return nil, err
 	}
-	return s.fold(e)
+	return e.Payload, s.fold(e)
 }
 
 // append tries the same event again while the log does not answer: its id

@@ -3,10 +3,10 @@ package runner
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
+	"github.com/loopd/loopd/event"
 	"github.com/loopd/loopd/loop"
 )
 
@@ -16,6 +16,7 @@ type stream struct {
 	ctx       context.Context
 	s         *session
 	operation string
+	frames    *frames
 
 	quiet   time.Duration // longest wait without a frame
 	expired func()
@@ -24,7 +25,10 @@ type stream struct {
 }
 
 func newStream(ctx context.Context, s *session, operation string, quiet time.Duration, expired func()) *stream {
-	st := &stream{ctx: ctx, s: s, operation: operation, quiet: quiet, expired: expired, timer: func() {}}
+	st := &stream{
+		ctx: ctx, s: s, operation: operation, quiet: quiet, expired: expired, timer: func() {},
+		frames: &frames{r: s.r, session: s.id, operation: operation},
+	}
 	st.rewind()
 	return st
 }
@@ -50,18 +54,15 @@ func (st *stream) stop() {
 // Raw saves body bytes before anything is read from them.
 func (st *stream) Raw(b []byte) error {
 	st.rewind()
-	if st.s.r.killed.Load() {
-		return errKilled
-	}
-	if err := st.s.r.cfg.Log.AppendFrame(st.ctx, st.s.id, st.operation, b); err != nil {
-		return fmt.Errorf("runner: save frames of operation %s: %w", st.operation, err)
-	}
-	return nil
+	return st.frames.raw(st.ctx, b)
 }
 
-// Delta shows provisional text. Nobody watches yet: the raw frames are what is
-// kept.
-func (st *stream) Delta(string, string) {}
+// Delta shows provisional text to who watches the operation's frames.
+func (st *stream) Delta(kind, text string) {
+	if err := st.frames.add(st.ctx, event.Frame{Type: event.FrameDelta, Kind: kind, Text: text}); err != nil && st.ctx.Err() == nil {
+		st.s.log.Debug("a delta is not among the frames", "operation", st.operation, "err", err)
+	}
+}
 
 // Message appends a content block that ended.
 func (st *stream) Message(text string) {
