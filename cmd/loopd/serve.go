@@ -16,6 +16,7 @@ import (
 
 	"github.com/loopd/loopd/internal/runner"
 	"github.com/loopd/loopd/loop"
+	"github.com/loopd/loopd/schemas"
 )
 
 const serveHelp = `Serve owns the sessions of a log: it takes inputs up, asks the model, and appends
@@ -116,8 +117,12 @@ func (d *daemon) serve(ctx context.Context) error {
 }
 
 func (d *daemon) run(ctx context.Context, where *place, p runner.Provider, settings loop.Config) error {
+	set, err := schemas.Load()
+	if err != nil {
+		return err
+	}
 	r, err := runner.New(runner.Config{
-		Owner: d.config.Owner, Loop: settings, Log: where.log, Provider: p, Logger: d.log,
+		Owner: d.config.Owner, Loop: settings, Log: where.log, Provider: p, Logger: d.log, Validate: set.Input,
 		Writer: func(session string, last uint64) runner.Appender { return where.log.Writer(session, last) },
 	})
 	if err != nil {

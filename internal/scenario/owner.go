@@ -75,8 +75,12 @@ const maxClaims = 20
 func (p *play) newOwner(name string, claims bool) (*owner, error) {
 	o := &owner{name: name, claims: claims, gone: make(chan struct{})}
 	o.ctx, o.end = context.WithCancel(p.ctx)
+	set, err := loadSchemas()
+	if err != nil {
+		return nil, err
+	}
 	r, err := runner.New(runner.Config{
-		Owner: name, Loop: p.config, Log: onlySession{p.log, p.session}, Clock: p.clock, Logger: p.logger,
+		Owner: name, Validate: set.Input, Loop: p.config, Log: onlySession{p.log, p.session}, Clock: p.clock, Logger: p.logger,
 		Writer:   func(session string, last uint64) runner.Appender { return appender{p.log.Writer(session, last), p, o} },
 		Provider: p.connect(), Tools: tools{p},
 	})
