@@ -93,10 +93,3 @@ func (c *clock) fire(t *timer) {
 		t.f()
 	}()
 }
-
-// waiting reports whether a timer is armed.
-func (c *clock) waiting() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.timers) > 0
-}

@@ -28,7 +28,7 @@ func (d decoder) scenario(root *node) *Scenario {
 			sc.ProviderLine = e.line
 			d.provider(sc, n)
 		case "tools":
-			sc.Tools = d.tools(n)
+			d.tools(sc, n)
 		case "expect":
 			sc.Expect = d.patterns(n, "expect")
 		case "never":

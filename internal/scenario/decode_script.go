@@ -149,19 +149,18 @@ func (d decoder) steer(n *node) providerscript.Frame {
 	return s
 }
 
-func (d decoder) tools(n *node) map[string][]toolscript.Entry {
+func (d decoder) tools(sc *Scenario, n *node) {
 	if n.kind != kindMap {
 		d.fail(n.line, "tools is a map from tools to lists of entries, not %s", n.what())
 	}
-	tools := map[string][]toolscript.Entry{}
+	sc.Tools, sc.ToolLines = map[string][]toolscript.Entry{}, map[string]int{}
 	for _, e := range n.entries {
 		entries := []toolscript.Entry{}
 		for _, item := range d.list(e.value, "tools."+e.key) {
 			entries = append(entries, d.toolEntry(item))
 		}
-		tools[e.key] = entries
+		sc.Tools[e.key], sc.ToolLines[e.key] = entries, e.line
 	}
-	return tools
 }
 
 func (d decoder) toolEntry(n *node) toolscript.Entry {

@@ -80,7 +80,7 @@ func newPlay(ctx context.Context, sc *Scenario, log *eventlog.Log, session strin
 	p.tools = toolscript.New(toolscript.Config{
 		Entries: sc.Tools, Gates: p.stage,
 		OnExcess: func(req loop.ToolRequest) {
-			p.fail(0, "tools: a call of %s beyond the last of its %d entries", req.Tool, len(sc.Tools[req.Tool]))
+			p.fail(sc.ToolLines[req.Tool], "tools: a call of %s beyond the last of its %d entries", req.Tool, len(sc.Tools[req.Tool]))
 		},
 	})
 	p.config = sc.Loop

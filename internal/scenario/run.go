@@ -100,10 +100,7 @@ func round(ctx context.Context, log *eventlog.Log, sc *Scenario, judge *judge, o
 		found = append(found, Failure{Msg: "the session is stuck: " + why})
 	}
 	for i := range found {
-		found[i].Msg = fmt.Sprintf("crash %s:%s (append %d): %s", at.when, t, at.number+1, found[i].Msg)
-	}
-	if len(found) > 0 {
-		o.Log.Info("the log of a crash that did not hold", "session", session, "crash", at.when, "append", at.number+1)
+		found[i].Msg = fmt.Sprintf("crash %s:%s (append %d, kept as session %s): %s", at.when, t, at.number+1, session, found[i].Msg)
 	}
 	return found
 }

@@ -63,7 +63,7 @@ func TestMainNamesWhatDoesNotHold(t *testing.T) {
 			`:18: projection {input: in-9, state: held}: there is no input in-9`,
 		}},
 		"fail/step.yaml":   {ExitNotHeld, []string{`:4: await {type: generation.failed, timeout: 300ms}: not within 300ms`}},
-		"fail/beyond.yaml": {ExitNotHeld, []string{`: tools: a call of look beyond the last of its 0 entries`, `:7: a request beyond the last of the 1 provider entries`}},
+		"fail/beyond.yaml": {ExitNotHeld, []string{`:10: tools: a call of look beyond the last of its 0 entries`, `:7: a request beyond the last of the 1 provider entries`}},
 		"fail/name.yaml":   {ExitNotHeld, []string{`:3: submit: $job is not bound`}},
 		"fail/owner.yaml":  {ExitNotHeld, []string{`:3: no owner c runs`}},
 		"unread/key.yaml":  {ExitUnread, []string{`:4: unknown key "waits" in a host step`}},

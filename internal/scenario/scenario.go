@@ -21,6 +21,7 @@ type Scenario struct {
 	Requests     []Request // what each provider entry expects, same index
 	ProviderLine int       // where the list of entries stands
 	Tools        map[string][]toolscript.Entry
+	ToolLines    map[string]int // where each tool's list stands
 
 	Expect     []Pattern
 	Never      []Pattern
