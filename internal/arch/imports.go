@@ -43,8 +43,10 @@ var Table = []Row{
 	{Package: "host", Ours: []string{"event", "eventlog"}, Foreign: []string{jsonModule}},
 
 	{Package: "internal/runner", Ours: []string{"event", "loop"}, Foreign: []string{ulidModule}, Banned: []string{"net", "os"}},
+	{Package: "internal/provider/responses", Ours: []string{"event", "loop", "internal/provider/..."}, Foreign: []string{"github.com/coder/websocket", jsonModule}},
 	{Package: "internal/provider/...", Ours: []string{"event", "loop", "internal/provider/..."}, Foreign: []string{jsonModule}},
 	{Package: "internal/tool/mcp", Ours: []string{"event", "loop"}, Foreign: []string{"github.com/modelcontextprotocol/go-sdk/...", jsonModule}},
+	{Package: "internal/tool/nats", Ours: []string{"event", "loop", "internal/tool/..."}, Foreign: []string{"github.com/nats-io/nats.go/...", jsonModule}},
 	{Package: "internal/tool/...", Ours: []string{"event", "loop", "internal/tool/..."}, Foreign: []string{jsonModule}},
 	{Package: "internal/console", Ours: []string{"event", "projections", "projections/view", "replay"}, Foreign: []string{jsonModule}},
 	{Package: "internal/natsembed", Foreign: []string{"github.com/nats-io/nats-server/v2/...", "golang.org/x/sys/unix"}},
