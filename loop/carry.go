@@ -81,10 +81,31 @@ func (s *State) decision(cmd Input, c CarryOut) event.Payload {
 		return refuse(cmd, event.RefuseUnknownTarget)
 	case c.Target.Decided:
 		return refuse(cmd, event.RefuseAlreadyDecided)
-	case c.Target.Ended:
+	case c.Target.Ended, s.Stop != nil:
 		return refuse(cmd, event.RefuseGenerationEnded)
 	}
 	return refuse(cmd, event.RefuseUnknownTarget)
+}
+
+// asksLook reports whether a decision asks for another look-up of an operation
+// whose outcome is not known: verdict still_unknown on it.
+func (s *State) asksLook(in event.Input) bool {
+	if in.Kind != event.KindDecision || in.Verdict != event.VerdictStillUnknown || s.Stop != nil {
+		return false
+	}
+	_, _, err := s.inspectable(in.Target)
+	return err == nil
+}
+
+// abandons reports whether a decision gives the open generation's operation
+// up: it is unknown, or an older owner's, and waiting for its original ends.
+func (s *State) abandons(in event.Input) bool {
+	g := s.Generation
+	if g == nil || in.Kind != event.KindDecision || in.Verdict != event.VerdictAbandon || s.closing() {
+		return false
+	}
+	op := g.Operation
+	return op != nil && op.ID == in.Target && (op.Phase == OperationUnknown || op.inFlight() && op.Epoch != s.Epoch)
 }
 
 func (s *State) decideInvocation(cmd Input, inv Invocation) event.Payload {

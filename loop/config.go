@@ -18,6 +18,7 @@ type Config struct {
 	Service      Service
 	Timeouts     Timeouts
 	System       string // the system message; "" = DefaultSystem
+	Window       Window // of the service; near it, old turns are summarized
 }
 
 // Bounds are the configured limits of a task; an input's task narrows them.

@@ -24,6 +24,8 @@ func (s *State) ending() (end, bool) {
 		return end{kind: event.TypeGenerationDetached, reason: event.DetachedInterrupted, cause: g.Interrupt}, true
 	case s.Stop != nil:
 		return end{kind: event.TypeGenerationDetached, reason: event.DetachedStopped, cause: s.Stop.InputID}, true
+	case g.Abandon != "":
+		return end{kind: event.TypeGenerationDetached, reason: g.Operation.uncertainty(), cause: g.Abandon}, true
 	case g.Operation == nil:
 		if g.Halt == nil {
 			return end{}, false
@@ -41,15 +43,20 @@ func (s *State) operationEnding(op *Operation) (end, bool) {
 		if !op.Look.final() {
 			return end{}, false
 		}
-		reason := event.DetachedOperationUncertain
-		if op.Reason == event.UnknownOwnerLost {
-			reason = event.DetachedOwnerLost
-		}
-		return end{kind: event.TypeGenerationDetached, reason: reason, cause: op.EndID}, true
+		return end{kind: event.TypeGenerationDetached, reason: op.uncertainty(), cause: op.EndID}, true
 	case OperationCompleted:
 		return s.completedEnding(op)
 	}
 	return end{}, false
+}
+
+// uncertainty is the reason of the generation.detached that an operation of
+// unknown outcome leads to.
+func (o *Operation) uncertainty() string {
+	if o.Phase == OperationDispatched || o.Reason == event.UnknownOwnerLost {
+		return event.DetachedOwnerLost
+	}
+	return event.DetachedOperationUncertain
 }
 
 func (s *State) completedEnding(op *Operation) (end, bool) {
@@ -119,6 +126,9 @@ func (s *State) enterRest() step {
 
 func (s *State) endOperation(cancelled bool, e end, t Tick) step {
 	op := s.Generation.Operation
+	if op != nil && op.Phase == OperationDispatched && s.Generation.Abandon != "" && !cancelled {
+		return s.unknownOperation(event.UnknownOwnerLost, e.cause)
+	}
 	if op == nil || !cancelled {
 		return step{}
 	}

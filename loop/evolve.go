@@ -173,6 +173,8 @@ func (s *State) foldAccepted(e event.Event, p event.InputAccepted) string {
 		s.Stop, s.StopActive = &in, s.Generation != nil
 	case p.Kind == event.KindInterrupt && s.interruptible():
 		s.Generation.Interrupt = in.InputID
+	case s.abandons(in.Input):
+		s.Generation.Abandon = in.InputID
 	default:
 		s.Commands = append(s.Commands, in)
 	}

@@ -36,6 +36,7 @@ func (s *State) foldOperation(e event.Event) string {
 		if op := s.operation(p.OperationID); op != nil {
 			op.Look = op.Look.next(e, p.Observed)
 		}
+		s.dropCommand(e.Cause)
 	}
 	return ""
 }

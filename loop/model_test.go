@@ -199,8 +199,11 @@ func (m *model) inspect(t *rapid.T) {
 	if rapid.IntRange(0, 3).Draw(t, "stray") == 0 && len(m.w.state.Strays) > 0 {
 		op = m.w.state.Strays[0].ID
 	}
-	observed := event.Observed(m.pick("observed", allObserved...))
-	if m.w.do(SawOperation{OperationID: op, Observed: observed}) != nil || observed != event.ObservedComplete {
+	observed, by := event.Observed(m.pick("observed", allObserved...)), ""
+	if c := m.w.state.Commands; len(c) > 0 && m.w.state.asksLook(c[0].Input) {
+		op, by = c[0].Target, c[0].InputID
+	}
+	if m.w.do(SawOperation{OperationID: op, Observed: observed, By: by}) != nil || observed != event.ObservedComplete {
 		return
 	}
 	found := Inspection{Observed: observed}

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"strings"
 	"time"
 
 	"github.com/loopd/loopd/event"
@@ -46,8 +47,9 @@ type (
 
 	// Call is a dispatched operation: send its request, read its answer.
 	Call struct{ OperationID string }
-	// Inspect is a read-only look-up of an operation.
-	Inspect struct{ OperationID string }
+	// Inspect is a read-only look-up of an operation; By is the decision that
+	// asked for it, "" if the loop does.
+	Inspect struct{ OperationID, By string }
 	// Steer hands an input to the provider while an operation runs.
 	Steer struct {
 		OperationID string
@@ -75,7 +77,7 @@ func (e Admit) Key() string             { return "admit" }
 func (e Dispatch) Key() string          { return "dispatch " + e.OperationID }
 func (e Submit) Key() string            { return "submit " + e.InputID }
 func (e Call) Key() string              { return "call " + e.OperationID }
-func (e Inspect) Key() string           { return "inspect " + e.OperationID }
+func (e Inspect) Key() string           { return strings.TrimSuffix("inspect "+e.OperationID+" "+e.By, " ") }
 func (e Steer) Key() string             { return "steer " + e.Input.InputID }
 func (e Invoke) Key() string            { return "invoke " + e.Request.InvocationID }
 func (e InspectInvocation) Key() string { return "inspect " + e.Request.InvocationID }
@@ -105,6 +107,12 @@ func Next(s State, t Tick) Plan {
 	}
 	if len(s.Commands) > 0 {
 		c := s.Commands[0]
+		if s.asksLook(c.Input) {
+			p := Plan{Effects: s.jobEffects()}
+			s.generationEffects(t, &p)
+			p.Effects = append(p.Effects, Inspect{OperationID: c.Target, By: c.InputID})
+			return p
+		}
 		return Plan{Effects: []Effect{Carry{InputID: c.InputID, Target: c.Target}}}
 	}
 	step := s.advance(t)

@@ -77,13 +77,14 @@ func failed(id string, f Failure, late bool) event.OperationFailed {
 type SawOperation struct {
 	OperationID string
 	Observed    event.Observed
+	By          string // input id of the decision that asked, "" if the loop did
 }
 
 func (c SawOperation) decide(s State) (Fact, error) {
 	if _, _, err := s.inspectable(c.OperationID); err != nil {
 		return Fact{}, err
 	}
-	return Fact{Payload: event.OperationInspected{OperationID: c.OperationID, Observed: c.Observed}}, nil
+	return Fact{Payload: event.OperationInspected{OperationID: c.OperationID, Observed: c.Observed}, Cause: c.By}, nil
 }
 
 // inspectable finds an operation whose original is worth a look; late tells

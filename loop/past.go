@@ -21,6 +21,10 @@ type Past struct {
 	segment  int    // of the last operation
 	parent   string // of the last operation
 	sequence event.Seq
+
+	task       string                // of the last generation
+	generation string                // the last one
+	kept       map[string]event.Kept // by task: what a summary must name
 }
 
 // InputPast is what is known of an input id.
@@ -44,7 +48,7 @@ type TargetPast struct {
 func NewPast(config Config) *Past {
 	return &Past{
 		inputs: map[string]InputPast{}, targets: map[string]TargetPast{}, texts: map[string]event.Input{},
-		calls: map[string]*call{}, system: config.withDefaults().System,
+		calls: map[string]*call{}, kept: map[string]event.Kept{}, system: config.withDefaults().System,
 	}
 }
 
@@ -59,6 +63,7 @@ func (p *Past) Fold(e event.Event) {
 	p.sequence = e.Sequence
 	p.foldInputs(e)
 	p.foldTargets(e)
+	p.keep(e)
 	p.foldContext(e)
 }
 

@@ -157,7 +157,7 @@ func play(w *world, d *datadriven.TestData) error {
 	case "lose":
 		return w.do(EndOperation{OperationID: op, Outcome: Uncertain{Reason: arg(d, "reason")}})
 	case "saw":
-		return w.do(SawOperation{OperationID: op, Observed: event.Observed(arg(d, "observed"))})
+		return w.do(SawOperation{OperationID: op, Observed: event.Observed(arg(d, "observed")), By: arg(d, "by")})
 	case "recover":
 		c := completion(d, text)
 		return w.do(RecoverOperation{OperationID: op, Found: Inspection{Observed: event.ObservedComplete, Completion: &c}})

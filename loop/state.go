@@ -108,6 +108,7 @@ type Generation struct {
 	Claim       *Claim       // continuation.started, its operation not admitted yet
 	Halt        *event.Continuation
 	Interrupt   string // input id of the interrupt that ends it
+	Abandon     string // input id of the decision that gives its unknown operation up
 }
 
 // Chain is the merged text of an operation and those it continues.

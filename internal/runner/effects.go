@@ -40,6 +40,9 @@ func (s *session) move(plan loop.Plan, t loop.Tick) (moved bool, err error) {
 			if s.r.draining.Load() {
 				return false, nil
 			}
+			if summary, needed := s.past.Summary(s.state.Config); needed {
+				return true, s.record(loop.Summarize{Tick: t, ContextSummarized: summary})
+			}
 			return true, s.record(loop.AdmitRequest{Tick: t, OperationID: e.OperationID, RequestDigest: s.request(e.OperationID).Digest()})
 		case loop.Dispatch:
 			if s.r.draining.Load() {
@@ -112,7 +115,7 @@ func (s *session) start(e loop.Effect) {
 	case loop.Call:
 		s.call(e.Key(), s.request(e.OperationID), timeouts.Operation)
 	case loop.Inspect:
-		s.look(e.Key(), s.request(e.OperationID), timeouts.Inspect)
+		s.look(e.Key(), s.request(e.OperationID), e.By, timeouts.Inspect)
 	case loop.Steer:
 		s.steer(e, timeouts.Steer)
 	case loop.Invoke:
@@ -224,18 +227,18 @@ func (s *session) sawInvocation(req loop.ToolRequest, found loop.ToolInspection)
 func (s *session) inspect(operation string) {
 	key := loop.Inspect{OperationID: operation}.Key()
 	if s.running[key] == nil {
-		s.look(key, loop.Request{SessionID: s.id, OperationID: operation}, s.state.Config.Timeouts.Inspect).asked = true
+		s.look(key, loop.Request{SessionID: s.id, OperationID: operation}, "", s.state.Config.Timeouts.Inspect).asked = true
 	}
 }
 
-func (s *session) look(key string, req loop.Request, timeout time.Duration) *task {
+func (s *session) look(key string, req loop.Request, by string, timeout time.Duration) *task {
 	return s.spawn(key, timeout, func(ctx context.Context) func() error {
 		found := s.inspectOriginal(ctx, req)
 		if found.Observed == event.ObservedComplete && found.Completion == nil && found.Failure == nil {
 			found.Observed = event.ObservedError
 		}
 		return s.again(key, func() error {
-			if err := s.record(loop.SawOperation{OperationID: req.OperationID, Observed: found.Observed}); err != nil {
+			if err := s.record(loop.SawOperation{OperationID: req.OperationID, Observed: found.Observed, By: by}); err != nil {
 				return err
 			}
 			if found.Observed != event.ObservedComplete {

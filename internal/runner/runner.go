@@ -176,6 +176,11 @@ func (r *Runner) forget(s *session) {
 
 // Claim begins a new epoch of the session at once, whoever owned it.
 func (r *Runner) Claim(ctx context.Context, id string) error {
+	r.mu.Lock()
+	if s := r.sessions[id]; s != nil && s.over() {
+		delete(r.sessions, id)
+	}
+	r.mu.Unlock()
 	return r.session(id).ask(ctx, func(ctx context.Context, s *session) error { return s.claim(ctx) })
 }
 
@@ -223,7 +228,7 @@ func (r *Runner) all() []*session {
 
 func (r *Runner) calling() bool {
 	for _, s := range r.all() {
-		if s.outside.Load() > 0 || s.busy.Load() > 0 {
+		if s.outside.Load() > 0 || !s.over() && s.busy.Load() > 0 {
 			return true
 		}
 	}
@@ -238,7 +243,7 @@ func (r *Runner) Settled() bool {
 		return false
 	}
 	for _, s := range r.all() {
-		if s.busy.Load() > 0 || s.behind() {
+		if !s.over() && (s.busy.Load() > 0 || s.behind()) {
 			return false
 		}
 	}

@@ -101,6 +101,9 @@ func (s *session) ask(ctx context.Context, work func(context.Context, *session) 
 	}
 }
 
+// over reports whether the session has ended here: fenced, killed or failed.
+func (s *session) over() bool { return s.ctx.Err() != nil }
+
 // behind reports whether the inbox holds inputs that were not taken.
 func (s *session) behind() bool {
 	if s.ctx.Err() != nil {
