@@ -89,7 +89,7 @@ func (o *operation) submit(ctx context.Context, in event.Input) (*steer, bool) {
 	if s == nil {
 		return nil, false
 	}
-	frame, err := json.Marshal(struct {
+	frame, err := json.Marshal(struct { // these fields and no others
 		Type     string `json:"type"`
 		Previous string `json:"previous_response_id"`
 		Input    string `json:"input"`
@@ -166,12 +166,15 @@ func (o *operation) created(id, previous string) (applied []string) {
 // ended takes a terminal event.
 func (o *operation) ended() { o.change(func() { o.target = "" }) }
 
-// waits reports whether more may come after the response ended: after one that
-// was steered always, unless all its steering failed.
+// waits reports whether more may come after the response ended: while it is
+// open what became of steering, and after one that was steered, unless that
+// failed.
 func (o *operation) waits(steered bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	open := slices.ContainsFunc(o.steers, func(s *steer) bool { return s.state == steerSent || s.state == steerAccepted })
+	open := slices.ContainsFunc(o.steers, func(s *steer) bool {
+		return s.state == steerSent || s.state == steerLost || s.state == steerAccepted
+	})
 	failed := slices.ContainsFunc(o.steers, func(s *steer) bool { return s.state == steerFailed && s.target == o.last })
 	return open || steered && !failed
 }

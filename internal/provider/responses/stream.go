@@ -43,7 +43,7 @@ func (a *Adapter) readOn(ctx context.Context, fold *Fold, res httpwire.Result, o
 	wait := a.cfg.ResumeWait
 	for n := 0; n < a.cfg.Resumes; n++ {
 		id, after := fold.place()
-		if fold.Done() || id == "" || !broke(res.End) || pause(ctx, wait) != nil {
+		if fold.Done() || fold.answer.gap || id == "" || !broke(res.End) || pause(ctx, wait) != nil {
 			break
 		}
 		wait *= 2

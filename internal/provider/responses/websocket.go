@@ -46,8 +46,8 @@ func (a *Adapter) converse(ctx context.Context, req loop.Request, out loop.Strea
 		return explain(httpwire.Uncertain(endOf(ctx), "the request may have been sent"), httpwire.Result{Err: err})
 	}
 	end, err := a.listen(ctx, s, fold, out)
+	outcome := explain(fold.End(end), httpwire.Result{Err: err}) // while what is open is still open
 	op.close()
-	outcome := explain(fold.End(end), httpwire.Result{Err: err})
 	if !a.keep(req, op, outcome) {
 		s.close()
 	}

@@ -1,0 +1,10 @@
+package responses
+
+// AwaitLoss returns once a session's kept connection is known to be lost.
+func AwaitLoss(a *Adapter, session string) {
+	a.live.mu.Lock()
+	k := a.live.kept[session]
+	a.live.mu.Unlock()
+	for range k.socket.inbox {
+	}
+}
