@@ -40,7 +40,6 @@ func TestModel(t *testing.T) {
 type model struct {
 	*rapid.T
 	w      *world
-	sent   map[string][]byte
 	issued int
 }
 
@@ -248,7 +247,8 @@ func (m *model) tool(t *rapid.T) {
 }
 
 func (m *model) job(t *rapid.T) {
-	for _, j := range m.w.state.Jobs {
+	if jobs := m.w.state.Jobs; len(jobs) > 0 {
+		j := jobs[0]
 		if j.Epoch != m.w.state.Epoch {
 			_ = m.w.do(RecoverJob{JobID: j.JobID, Found: ToolInspection{
 				Observed: event.Observed(m.pick("observed", allObserved...)), Outcome: ToolOutcome{Result: "r"},

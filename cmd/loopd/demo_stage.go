@@ -143,7 +143,13 @@ func (s *demoStage) half(ctx context.Context, dispatched event.Event, n int) err
 	operation := dispatched.Payload.(event.OperationDispatched).OperationID
 	var body []byte
 	err := s.place.log.FollowFrames(ctx, demoSession, operation, func(r event.Record) error {
-		body = append(body, r.Data...)
+		frame, err := event.DecodeFrame(r.Data)
+		if err != nil {
+			return err
+		}
+		if frame.Type == event.FrameProvider {
+			body = append(body, frame.Data...)
+		}
 		text, err := recorded.Text(body)
 		if err == nil && len(text) >= len(want) {
 			err = errHalf
