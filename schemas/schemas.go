@@ -2,7 +2,9 @@
 // file for each event type of contract section 4, one for each input kind of
 // section 3, and asyncapi.yaml, which says on which subjects they travel. The
 // files are embedded, for hosts and tools in any language and for the auditor
-// (rule E2), who must not trust the Go types that wrote a log.
+// (rule E2), who must not trust the Go types that wrote a log. Beside them, in
+// bailing, stand the words of the Bailing hub, whose operations an owner looks
+// up (section 6.1): for tools and tests, a Set does not use them.
 //
 // Invariants
 //
@@ -39,7 +41,7 @@ import (
 // FS holds the schema files and asyncapi.yaml, for tools. Set is the way to
 // validate with them.
 //
-//go:embed *.json events/*.json inputs/*.json asyncapi.yaml
+//go:embed *.json events/*.json inputs/*.json bailing/*.json asyncapi.yaml
 var FS embed.FS
 
 // base is where the files' $id places them: the name they refer to each other
