@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/loopd/loopd/event"
@@ -194,6 +195,17 @@ func TestUsage(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: usage %s; want %s", body, got, want)
 		}
+	}
+}
+
+// TestEventTooLong: what stands behind a frame that is too long is not read,
+// so nothing ends the message.
+func TestEventTooLong(t *testing.T) {
+	f := NewFold(nil)
+	f.parser.Limit = 400
+	f.Write([]byte(begin + text + reason("max_tokens") + frameOf(`{"type":"x","pad":"`+strings.Repeat("x", 500)+`"}`) + done))
+	if got := say(f.End(httpwire.EndClean)); got != "uncertain no_terminal" {
+		t.Errorf("outcome %s; want uncertain no_terminal", got)
 	}
 }
 

@@ -2,7 +2,6 @@ package gemini
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -208,17 +207,12 @@ func (a *answer) toolCalls(whole bool) []event.ToolCall {
 }
 
 // native is the reason as the server gave it; without one, the prompt's block
-// reason or the error's code.
+// reason.
 func (a *answer) native() string {
-	switch {
-	case a.reason != "":
-		return a.reason
-	case a.blocked != "":
+	if a.reason == "" {
 		return a.blocked
-	case a.err != nil:
-		return a.err.code
 	}
-	return strings.Join(a.raw, ",")
+	return a.reason
 }
 
 // readUsage reads usageMetadata; nil if it does not say how much was put out.

@@ -243,12 +243,24 @@ func TestPartialArguments(t *testing.T) {
 		{`{"jsonPath":"$.a[0]","numberValue":1},{"jsonPath":"$.a.b","numberValue":1}`, ""},
 		{`{"jsonPath":"$.a.b","numberValue":1},{"jsonPath":"$.a","numberValue":1}`, ""},
 		{`{"jsonPath":"$.a","stringValue":"x","willContinue":true},{"jsonPath":"$.a","numberValue":1}`, ""},
+		{`{"jsonPath":"$.a","stringValue":"x","willContinue":true},{"jsonPath":"$.b","stringValue":"y"}`, ""},
 	}
 	for _, c := range cases {
 		o := replay([]byte(piece(`"name":"f","partialArgs":[`+c.values+`]`) + reason("STOP"))).outcome.(loop.Completion)
 		if got := o.ToolCalls[0]; got.Arguments != c.want || executable(o) != (c.want != "") {
 			t.Errorf("%s: call %+v, %s; want %s", c.values, got, say(o), c.want)
 		}
+	}
+}
+
+// TestEventTooLong: what stands behind a frame that is too long is not read,
+// so the reason before it may not be the last word.
+func TestEventTooLong(t *testing.T) {
+	f := NewFold(nil)
+	f.parser.Limit = 400
+	f.Write([]byte(text + reason("MAX_TOKENS") + frameOf(`{"pad":"`+strings.Repeat("x", 500)+`"}`)))
+	if got := say(f.End(httpwire.EndClean)); got != "completion unrecognised" {
+		t.Errorf("outcome %s; want completion unrecognised", got)
 	}
 }
 
