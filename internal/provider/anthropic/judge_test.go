@@ -222,7 +222,7 @@ func FuzzFoldSplit(f *testing.F) {
 		}
 		single, sink := newRecorded()
 		for i := range body {
-			checkPrefix(t, body[:i])
+			checkPrefix(t, single.clone(), body[:i])
 			single.Write(body[i : i+1])
 		}
 		if got := (result{single, sink, single.End(httpwire.EndClean)}).String(); got != reference {

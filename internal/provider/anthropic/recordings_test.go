@@ -3,11 +3,13 @@ package anthropic
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding"
 	"encoding/hex"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -96,37 +98,105 @@ func checkRecording(t *testing.T, body []byte, want recording) {
 	whole := replay(body)
 	whole.check(t, want)
 	reference := whole.String()
-	single, sink := newRecorded()
+	checkSplits(t, body, reference)
+	f, sink := newRecorded()
 	for k := range body {
-		if got := replay(body[:k], body[k:]).String(); got != reference {
-			t.Fatalf("split at %d: %s\nin one piece: %s", k, got, reference)
-		}
-		checkPrefix(t, body[:k])
-		single.Write(body[k : k+1])
+		checkPrefix(t, f.clone(), body[:k])
+		f.Write(body[k : k+1])
 	}
-	if got := (result{single, sink, single.End(httpwire.EndClean)}).String(); got != reference {
+	if got := (result{f, sink, f.End(httpwire.EndClean)}).String(); got != reference {
 		t.Errorf("one byte at a time: %s\nin one piece: %s", got, reference)
 	}
 }
 
-// checkPrefix ends an answer cleanly after this prefix: without the terminal
+// checkSplits replays a body in two parts. Long bodies, to stay quick, take
+// the part before the split's frame in one piece, and are compared two frames
+// on: the rest is the same function of the same state.
+func checkSplits(t *testing.T, body []byte, reference string) {
+	t.Helper()
+	step := 1
+	if len(body) > 2<<10 {
+		step = 97
+		f, _ := newRecorded()
+		for from := 0; from < len(body); {
+			mid := frameEnd(body, from)
+			end := frameEnd(body, mid)
+			straight := f.clone()
+			straight.Write(body[from:end])
+			for k := from; k < mid; k++ {
+				split := f.clone()
+				split.Write(body[from:k])
+				split.Write(body[k:end])
+				if !reflect.DeepEqual(split.state(), straight.state()) {
+					t.Fatalf("split at %d: the state two frames on is another", k)
+				}
+			}
+			f.Write(body[from:mid])
+			from = mid
+		}
+	}
+	for k := 0; k < len(body); k += step {
+		if got := replay(body[:k], body[k:]).String(); got != reference {
+			t.Fatalf("split at %d: %s\nin one piece: %s", k, got, reference)
+		}
+	}
+}
+
+func frameEnd(body []byte, from int) int {
+	const end = "\n\n"
+	if i := strings.Index(string(body[from:]), end); i >= 0 {
+		return from + i + len(end)
+	}
+	return len(body)
+}
+
+// clone is an independent copy that tells nobody of its text.
+func (f *Fold) clone() *Fold {
+	c := *f
+	c.out, c.head, c.parser = silent{}, slices.Clone(f.head), f.parser.Clone()
+	sum := sha256.New()
+	state, err := f.sum.(encoding.BinaryMarshaler).MarshalBinary()
+	if err == nil {
+		err = sum.(encoding.BinaryUnmarshaler).UnmarshalBinary(state)
+	}
+	if err != nil {
+		panic(err)
+	}
+	c.sum = sum
+	a := &c.answer
+	a.reasoning, a.reasons, a.raw, a.conflicts = slices.Clone(a.reasoning), slices.Clone(a.reasons), slices.Clone(a.raw), slices.Clone(a.conflicts)
+	a.blocks = maps.Clone(a.blocks)
+	for index, b := range a.blocks {
+		copied := *b
+		copied.text = slices.Clone(b.text)
+		a.blocks[index] = &copied
+	}
+	return &c
+}
+
+// state is everything that the rest of the answer depends on.
+func (f *Fold) state() []any {
+	tail, _ := f.parser.Tail()
+	return []any{f.form, string(f.head), string(tail.Data), f.size, f.done, f.answer, hex.EncodeToString(f.sum.Sum(nil))}
+}
+
+// checkPrefix ends f, which has seen this prefix, cleanly: without the terminal
 // frame's own bytes it is no completion, and without a reason no cutoff and
 // nothing to run.
-func checkPrefix(t *testing.T, prefix []byte) {
+func checkPrefix(t *testing.T, f *Fold, prefix []byte) {
 	t.Helper()
-	r := replay(prefix)
-	c, ok := r.outcome.(loop.Completion)
+	c, ok := f.End(httpwire.EndClean).(loop.Completion)
 	if !ok {
 		return
 	}
 	terminal := []byte(`message_stop`)
-	if r.fold.form == formJSON {
+	if f.form == formJSON {
 		terminal = []byte("}")
 	}
 	if !bytes.Contains(prefix, terminal) {
 		t.Fatalf("prefix of %d bytes: %s without the terminal frame", len(prefix), say(c))
 	}
-	if (c.Finish == event.FinishOutputBudget || executable(c)) && len(r.fold.answer.reasons) != 1 {
+	if (c.Finish == event.FinishOutputBudget || executable(c)) && len(f.answer.reasons) != 1 {
 		t.Fatalf("prefix of %d bytes: %s without a reason", len(prefix), say(c))
 	}
 }

@@ -3,10 +3,12 @@ package ollama
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding"
 	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -93,30 +95,92 @@ func checkRecording(t *testing.T, body []byte, want recording) {
 	whole := replay(want.Budget, body)
 	whole.check(t, want)
 	reference := whole.String()
-	single, sink := newRecorded(want.Budget)
+	checkSplits(t, want.Budget, body, reference)
+	f, sink := newRecorded(want.Budget)
 	for k := range body {
-		if got := replay(want.Budget, body[:k], body[k:]).String(); got != reference {
-			t.Fatalf("split at %d: %s\nin one piece: %s", k, got, reference)
-		}
-		checkPrefix(t, want.Budget, body[:k])
-		single.Write(body[k : k+1])
+		checkPrefix(t, f.clone(), body[:k])
+		f.Write(body[k : k+1])
 	}
-	if got := (result{single, sink, single.End(httpwire.EndClean)}).String(); got != reference {
+	if got := (result{f, sink, f.End(httpwire.EndClean)}).String(); got != reference {
 		t.Errorf("one byte at a time: %s\nin one piece: %s", got, reference)
 	}
 }
 
-// checkPrefix ends an answer cleanly after this prefix: without the line that
+// checkSplits replays a body in two parts. Long bodies, to stay quick, take
+// the part before the split's frame in one piece, and are compared two frames
+// on: the rest is the same function of the same state.
+func checkSplits(t *testing.T, budget int64, body []byte, reference string) {
+	t.Helper()
+	step := 1
+	if len(body) > 2<<10 {
+		step = 97
+		f, _ := newRecorded(budget)
+		for from := 0; from < len(body); {
+			mid := frameEnd(body, from)
+			end := frameEnd(body, mid)
+			straight := f.clone()
+			straight.Write(body[from:end])
+			for k := from; k < mid; k++ {
+				split := f.clone()
+				split.Write(body[from:k])
+				split.Write(body[k:end])
+				if !reflect.DeepEqual(split.state(), straight.state()) {
+					t.Fatalf("split at %d: the state two frames on is another", k)
+				}
+			}
+			f.Write(body[from:mid])
+			from = mid
+		}
+	}
+	for k := 0; k < len(body); k += step {
+		if got := replay(budget, body[:k], body[k:]).String(); got != reference {
+			t.Fatalf("split at %d: %s\nin one piece: %s", k, got, reference)
+		}
+	}
+}
+
+func frameEnd(body []byte, from int) int {
+	const end = "\n"
+	if i := strings.Index(string(body[from:]), end); i >= 0 {
+		return from + i + len(end)
+	}
+	return len(body)
+}
+
+// clone is an independent copy that tells nobody of its text.
+func (f *Fold) clone() *Fold {
+	c := *f
+	c.out, c.line = silent{}, slices.Clone(f.line)
+	sum := sha256.New()
+	state, err := f.sum.(encoding.BinaryMarshaler).MarshalBinary()
+	if err == nil {
+		err = sum.(encoding.BinaryUnmarshaler).UnmarshalBinary(state)
+	}
+	if err != nil {
+		panic(err)
+	}
+	c.sum = sum
+	a := &c.answer
+	a.text, a.block, a.reasoning = slices.Clone(a.text), slices.Clone(a.block), slices.Clone(a.reasoning)
+	a.calls, a.conflicts = slices.Clone(a.calls), slices.Clone(a.conflicts)
+	return &c
+}
+
+// state is everything that the rest of the answer depends on.
+func (f *Fold) state() []any {
+	return []any{string(f.line), f.tooLong, f.size, f.answer, hex.EncodeToString(f.sum.Sum(nil))}
+}
+
+// checkPrefix ends f, which has seen this prefix, cleanly: without the line that
 // says done it is no completion, and never a cutoff or something to run without
 // that line's own reason.
-func checkPrefix(t *testing.T, budget int64, prefix []byte) {
+func checkPrefix(t *testing.T, f *Fold, prefix []byte) {
 	t.Helper()
-	r := replay(budget, prefix)
-	c, ok := r.outcome.(loop.Completion)
+	c, ok := f.End(httpwire.EndClean).(loop.Completion)
 	if !ok {
 		return
 	}
-	if a := r.fold.answer; !a.done || !bytes.Contains(prefix, []byte("done")) ||
+	if a := f.answer; !a.done || !bytes.Contains(prefix, []byte("done")) ||
 		c.Finish == event.FinishOutputBudget && a.reason != "length" || executable(c) && a.reason != "stop" {
 		t.Fatalf("prefix of %d bytes: %s, done %t, reason %q", len(prefix), say(c), a.done, a.reason)
 	}
