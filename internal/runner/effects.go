@@ -16,6 +16,7 @@ type task struct {
 	cancel    context.CancelCauseFunc
 	cancelled bool
 	asked     bool // by a person, not by the state: it runs to its end
+	evidence  bool // its outcome is told although nobody wants it any more
 }
 
 // Why a task's context ends, where it matters to its outcome.
@@ -124,8 +125,11 @@ func (s *session) start(e loop.Effect) {
 			if !out.Lost {
 				return s.tells(loop.EndInvocation{InvocationID: e.Request.InvocationID, Outcome: out})
 			}
-			return s.sawInvocation(e.Request, s.inspectTool(context.WithoutCancel(ctx), e.Request))
-		})
+			// ctx may be at its time-out; the look-up has one of its own.
+			ctx, stop := s.within(timeouts.Inspect)
+			defer stop()
+			return s.sawInvocation(e.Request, s.inspectTool(ctx, e.Request))
+		}).evidence = true
 	case loop.InspectInvocation:
 		s.spawn(e.Key(), timeouts.Inspect, func(ctx context.Context) func() error {
 			found := s.inspectTool(ctx, e.Request)
@@ -193,24 +197,6 @@ func (s *session) again(key string, done func() error) func() error {
 	}
 }
 
-func (s *session) invoke(ctx context.Context, req loop.ToolRequest) (out loop.ToolOutcome) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.log.Error("a tool panicked", "tool", req.Tool, "panic", p)
-			out = loop.ToolOutcome{Lost: true}
-		}
-	}()
-	return s.r.cfg.Tools.Call(ctx, req)
-}
-
-func (s *session) inspectTool(ctx context.Context, req loop.ToolRequest) loop.ToolInspection {
-	found := s.r.cfg.Tools.Inspect(ctx, req)
-	if found.Observed == event.ObservedComplete && found.Outcome.Lost {
-		found.Observed = event.ObservedError
-	}
-	return found
-}
-
 func (s *session) sawInvocation(req loop.ToolRequest, found loop.ToolInspection) func() error {
 	return func() error {
 		if err := s.record(loop.SawInvocation{InvocationID: req.InvocationID, Observed: found.Observed}); err != nil {
@@ -259,21 +245,6 @@ func (s *session) look(key string, req loop.Request, by string, timeout time.Dur
 	})
 }
 
-// inspectOriginal asks the provider, with what was saved of the original where
-// its look-up needs it.
-func (s *session) inspectOriginal(ctx context.Context, req loop.Request) loop.Inspection {
-	rereader, ok := s.r.cfg.Provider.(Rereader)
-	if !ok {
-		return s.r.cfg.Provider.Inspect(ctx, req)
-	}
-	body, _, err := s.r.saved(ctx, s.id, req.OperationID)
-	if err != nil {
-		s.log.Warn("what was saved of an operation cannot be read", "operation", req.OperationID, "err", err)
-		return loop.Inspection{Observed: event.ObservedError}
-	}
-	return rereader.InspectSaved(ctx, req, body)
-}
-
 // codeTooLarge is the failure of an operation whose answer does not fit the
 // log; its raw bytes are in the frames.
 const (
@@ -306,23 +277,20 @@ func (s *session) steer(e loop.Steer, timeout time.Duration) {
 	})
 }
 
-// steerLive asks; whatever is not a definite answer is unknown (contract 5.2).
-func (s *session) steerLive(ctx context.Context, p Steerer, e loop.Steer) (answer loop.SteerAnswer) {
-	defer func() {
-		if r := recover(); r != nil {
-			s.log.Error("steer_live panicked", "input", e.Input.InputID, "panic", r)
-			answer = loop.SteerUnknown
-		}
-	}()
+// steerLive asks; whatever is not a definite answer in time is unknown
+// (contract 5.2). An adapter that does not heed its context is left behind.
+func (s *session) steerLive(ctx context.Context, p Steerer, e loop.Steer) loop.SteerAnswer {
 	got := make(chan loop.SteerAnswer, 1)
 	go func() {
+		answer := loop.SteerUnknown
 		defer func() {
 			if r := recover(); r != nil {
 				s.log.Error("steer_live panicked", "input", e.Input.InputID, "panic", r)
-				got <- loop.SteerUnknown
+				answer = loop.SteerUnknown
 			}
+			got <- answer
 		}()
-		got <- p.Steer(ctx, e.OperationID, e.Input)
+		answer = p.Steer(ctx, e.OperationID, e.Input)
 	}()
 	select {
 	case answer := <-got:
@@ -334,11 +302,10 @@ func (s *session) steerLive(ctx context.Context, p Steerer, e loop.Steer) (answe
 
 // call sends a dispatched operation's request and reads its answer.
 func (s *session) call(key string, req loop.Request, quiet time.Duration) {
-	var st *stream
 	s.spawn(key, 0, func(ctx context.Context) func() error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		st = newStream(ctx, s, req.OperationID, quiet, func() { cancel(errTimeout) })
+		st := newStream(ctx, s, req.OperationID, quiet, func() { cancel(errTimeout) })
 		defer st.stop()
 		out := s.begin(ctx, req, st)
 		if errors.Is(context.Cause(ctx), errTimeout) {
@@ -367,18 +334,4 @@ func (s *session) begin(ctx context.Context, req loop.Request, st *stream) loop.
 		}
 	}
 	return s.generate(ctx, req, st)
-}
-
-// generate runs the adapter; what it does wrong is an unknown outcome.
-func (s *session) generate(ctx context.Context, req loop.Request, st *stream) (out loop.Outcome) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.log.Error("a provider adapter panicked", "operation", req.OperationID, "panic", p)
-			out = loop.Uncertain{Reason: event.UnknownTransport, Detail: "the adapter panicked"}
-		}
-	}()
-	if out = s.r.cfg.Provider.Generate(ctx, req, st); out == nil {
-		out = loop.Uncertain{Reason: event.UnknownTransport, Detail: "the adapter gave no outcome"}
-	}
-	return out
 }

@@ -181,12 +181,12 @@ func (r *Runner) Claim(ctx context.Context, id string) error {
 		delete(r.sessions, id)
 	}
 	r.mu.Unlock()
-	return r.session(id).ask(ctx, func(ctx context.Context, s *session) error { return s.claim(ctx) })
+	return r.session(id).ask(ctx, func(s *session) error { return s.claim() })
 }
 
 // Inspect looks an operation's original up now, read-only.
 func (r *Runner) Inspect(ctx context.Context, id, operation string) error {
-	return r.session(id).ask(ctx, func(_ context.Context, s *session) error {
+	return r.session(id).ask(ctx, func(s *session) error {
 		s.inspect(operation)
 		return nil
 	})

@@ -86,9 +86,9 @@ func (s *session) post(work func()) bool {
 }
 
 // ask runs work in the session's goroutine and waits for it.
-func (s *session) ask(ctx context.Context, work func(context.Context, *session) error) error {
+func (s *session) ask(ctx context.Context, work func(*session) error) error {
 	done := make(chan error, 1)
-	if !s.post(func() { done <- work(s.ctx, s) }) {
+	if !s.post(func() { done <- work(s) }) {
 		return fmt.Errorf("runner: session %s has ended here", s.id)
 	}
 	select {
@@ -209,7 +209,7 @@ func (s *session) settle() error {
 			if !s.r.mayClaim() || !loop.Wanted(s.state, t) {
 				return nil
 			}
-			if err := s.claim(s.ctx); err != nil {
+			if err := s.claim(); err != nil {
 				return err
 			}
 		}
@@ -278,7 +278,7 @@ func (s *session) answer(d event.Delivery) error {
 		if !s.r.mayClaim() {
 			return nil
 		}
-		if err := s.claim(s.ctx); err != nil {
+		if err := s.claim(); err != nil {
 			return err
 		}
 	}
@@ -307,7 +307,7 @@ func (s *session) flaw(d event.Delivery) string {
 }
 
 // claim begins a new epoch, after opening the session where it is new.
-func (s *session) claim(context.Context) error {
+func (s *session) claim() error {
 	if s.state.Phase == loop.PhaseNew {
 		if err := s.record(loop.Open{}); err != nil {
 			return err
