@@ -16,7 +16,6 @@ type task struct {
 	cancel    context.CancelCauseFunc
 	cancelled bool
 	asked     bool // by a person, not by the state: it runs to its end
-	evidence  bool // its outcome is told although nobody wants it any more
 }
 
 // Why a task's context ends, where it matters to its outcome.
@@ -123,13 +122,14 @@ func (s *session) start(e loop.Effect) {
 		s.spawn(e.Key(), timeouts.Tool, func(ctx context.Context) func() error {
 			out := s.invoke(ctx, e.Request)
 			if !out.Lost {
-				return s.tells(loop.EndInvocation{InvocationID: e.Request.InvocationID, Outcome: out})
+				s.post(func() { s.finish(s.record(loop.EndInvocation{InvocationID: e.Request.InvocationID, Outcome: out})) })
+				return nil // told although nobody may want it any more: late evidence
 			}
-			// ctx may be at its time-out; the look-up has one of its own.
-			ctx, stop := s.within(timeouts.Inspect)
-			defer stop()
-			return s.sawInvocation(e.Request, s.inspectTool(ctx, e.Request))
-		}).evidence = true
+			// ctx may be at its time-out: the look-up has one of its own.
+			look, cancel := s.within(timeouts.Inspect)
+			defer cancel(nil)
+			return s.sawInvocation(e.Request, s.inspectTool(look, e.Request))
+		})
 	case loop.InspectInvocation:
 		s.spawn(e.Key(), timeouts.Inspect, func(ctx context.Context) func() error {
 			found := s.inspectTool(ctx, e.Request)
@@ -151,24 +151,32 @@ func (s *session) start(e loop.Effect) {
 // spawn runs work beside the session, with a time-out on the session's clock
 // (0 = none), and posts what it returns.
 func (s *session) spawn(key string, timeout time.Duration, work func(context.Context) func() error) *task {
-	ctx, cancel := context.WithCancelCause(s.ctx)
+	ctx, cancel := s.within(timeout)
 	t := &task{cancel: cancel}
 	s.running[key] = t
-	stop := func() {}
-	if timeout > 0 {
-		stop = s.r.cfg.Clock.AfterFunc(timeout, func() { cancel(errTimeout) })
-	}
 	s.outside.Add(1)
 	s.r.wg.Go(func() {
 		defer s.outside.Add(-1)
-		done := work(ctx)
-		stop()
-		if !errors.Is(context.Cause(ctx), errUnwanted) {
+		defer cancel(nil)
+		if done := work(ctx); done != nil && !errors.Is(context.Cause(ctx), errUnwanted) {
 			s.post(func() { s.finish(done()) })
 		}
-		cancel(nil)
 	})
 	return t
+}
+
+// within is a context of the session's with a time-out on its clock (0 =
+// none); cancel also stops the timer.
+func (s *session) within(timeout time.Duration) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	if timeout == 0 {
+		return ctx, cancel
+	}
+	stop := s.r.cfg.Clock.AfterFunc(timeout, func() { cancel(errTimeout) })
+	return ctx, func(cause error) {
+		stop()
+		cancel(cause)
+	}
 }
 
 // finish looks at what recording an outcome said: a late one is no fault.
@@ -220,9 +228,6 @@ func (s *session) inspect(operation string) {
 func (s *session) look(key string, req loop.Request, by string, timeout time.Duration) *task {
 	return s.spawn(key, timeout, func(ctx context.Context) func() error {
 		found := s.inspectOriginal(ctx, req)
-		if found.Observed == event.ObservedComplete && found.Completion == nil && found.Failure == nil {
-			found.Observed = event.ObservedError
-		}
 		return s.again(key, func() error {
 			if err := s.record(loop.SawOperation{OperationID: req.OperationID, Observed: found.Observed, By: by}); err != nil {
 				return err
@@ -230,35 +235,33 @@ func (s *session) look(key string, req loop.Request, by string, timeout time.Dur
 			if found.Observed != event.ObservedComplete {
 				return nil
 			}
+			if found.Completion != nil && !s.fits(req.OperationID, *found.Completion) {
+				found.Completion, found.Failure = nil, &tooLarge
+			}
 			_, f, err := s.r.saved(s.ctx, s.id, req.OperationID)
 			if err != nil {
 				s.log.Debug("an operation's frames cannot be read", "operation", req.OperationID, "err", err)
 			}
-			return s.end(f, loop.RecoverOperation{OperationID: req.OperationID, Found: found}, func() loop.Command {
-				return loop.RecoverOperation{OperationID: req.OperationID, Found: loop.Inspection{
-					Observed: event.ObservedComplete, Failure: &loop.Failure{
-						Dispatch: event.DispatchRan, Code: codeTooLarge, NextAction: actionTooLarge,
-					},
-				}}
-			})
+			return s.end(f, loop.RecoverOperation{OperationID: req.OperationID, Found: found},
+				loop.RecoverOperation{OperationID: req.OperationID, Found: loop.Inspection{Observed: event.ObservedComplete, Failure: &tooLarge}})
 		})
 	})
 }
 
-// codeTooLarge is the failure of an operation whose answer does not fit the
-// log; its raw bytes are in the frames.
-const (
-	codeTooLarge   = "response_too_large"
-	actionTooLarge = "set a smaller output budget, or a larger message limit of the log; the raw answer is kept in the frames"
-)
+// tooLarge is the failure of an operation whose answer does not fit the log;
+// its raw bytes are in the frames.
+var tooLarge = loop.Failure{
+	Dispatch: event.DispatchRan, Code: "response_too_large",
+	NextAction: "set a smaller output budget, or a larger message limit of the log; the raw answer is kept in the frames",
+}
 
-// end records an operation's end; an answer that does not fit the log is a
-// failure of an operation that ran.
-func (s *session) end(f *frames, cmd loop.Command, tooLarge func() loop.Command) error {
+// end records an operation's end, or the other one where the log does not take
+// the first, then tells it to who watches its frames.
+func (s *session) end(f *frames, cmd, other loop.Command) error {
 	fact, err := s.recorded(cmd)
 	var large interface{ TooLarge() bool }
 	if errors.As(err, &large) && large.TooLarge() {
-		fact, err = s.recorded(tooLarge())
+		fact, err = s.recorded(other)
 	}
 	if err == nil && f != nil {
 		s.endFrame(f, fact)
@@ -308,18 +311,19 @@ func (s *session) call(key string, req loop.Request, quiet time.Duration) {
 		st := newStream(ctx, s, req.OperationID, quiet, func() { cancel(errTimeout) })
 		defer st.stop()
 		out := s.begin(ctx, req, st)
-		if errors.Is(context.Cause(ctx), errTimeout) {
-			out = loop.Uncertain{Reason: event.UnknownTimeout, Detail: fmt.Sprintf("no frame for %s", quiet)}
-		}
 		if u, ok := out.(loop.Uncertain); ok {
+			if errors.Is(context.Cause(ctx), errTimeout) {
+				u = loop.Uncertain{Reason: event.UnknownTimeout, Detail: fmt.Sprintf("no frame for %s", quiet)}
+				out = u
+			}
 			s.log.Warn("the outcome of an operation is unknown", "operation", req.OperationID, "reason", u.Reason, "detail", u.Detail)
 		}
 		return func() error {
-			return s.end(st.frames, loop.EndOperation{OperationID: req.OperationID, Outcome: out}, func() loop.Command {
-				return loop.EndOperation{OperationID: req.OperationID, Outcome: loop.Failure{
-					Dispatch: event.DispatchRan, Code: codeTooLarge, NextAction: actionTooLarge,
-				}}
-			})
+			if c, ok := out.(loop.Completion); ok && !s.fits(req.OperationID, c) {
+				out = tooLarge
+			}
+			return s.end(st.frames, loop.EndOperation{OperationID: req.OperationID, Outcome: out},
+				loop.EndOperation{OperationID: req.OperationID, Outcome: tooLarge})
 		}
 	})
 }

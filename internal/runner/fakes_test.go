@@ -179,10 +179,20 @@ func (s *workshop) Call(ctx context.Context, req loop.ToolRequest) loop.ToolOutc
 }
 
 func (s *workshop) Inspect(ctx context.Context, req loop.ToolRequest) loop.ToolInspection {
-	if s.inspect != nil {
-		return s.inspect(ctx, req)
+	s.mu.Lock()
+	inspect := s.inspect
+	s.mu.Unlock()
+	if inspect != nil {
+		return inspect(ctx, req)
 	}
 	return loop.ToolInspection{Observed: event.ObservedUnsupported}
+}
+
+// look changes how the next look-ups are answered.
+func (s *workshop) look(inspect func(context.Context, loop.ToolRequest) loop.ToolInspection) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inspect = inspect
 }
 
 // repeated are the writes that ran more than once.

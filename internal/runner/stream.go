@@ -53,20 +53,32 @@ func (st *stream) stop() {
 
 // Raw saves body bytes before anything is read from them.
 func (st *stream) Raw(b []byte) error {
+	if st.ctx.Err() != nil {
+		return context.Cause(st.ctx)
+	}
 	st.rewind()
 	return st.frames.raw(st.ctx, b)
 }
 
 // Delta shows provisional text to who watches the operation's frames.
 func (st *stream) Delta(kind, text string) {
-	if err := st.frames.add(st.ctx, event.Frame{Type: event.FrameDelta, Kind: kind, Text: text}); err != nil && st.ctx.Err() == nil {
+	if st.ctx.Err() != nil {
+		return
+	}
+	if err := st.frames.add(st.ctx, event.Frame{Type: event.FrameDelta, Kind: kind, Text: readable(text)}); err != nil && st.ctx.Err() == nil {
 		st.s.log.Debug("a delta is not among the frames", "operation", st.operation, "err", err)
 	}
 }
 
-// Message appends a content block that ended.
+// Message appends a content block that ended. One that does not fit the log is
+// left out: it is provisional, and its bytes are in the frames.
 func (st *stream) Message(text string) {
-	if text != "" {
+	text = readable(text)
+	switch {
+	case text == "":
+	case quoted(text) > st.s.r.room():
+		st.s.log.Warn("a content block is larger than the log takes; it is left out", "operation", st.operation, "bytes", len(text))
+	default:
 		st.wait(loop.Say{OperationID: st.operation, Text: text})
 	}
 }
