@@ -37,6 +37,7 @@ type config struct {
 	Steering     string          `yaml:"steering"` // request_boundary or native
 	Continuation bounds          `yaml:"continuation"`
 	OutputBudget int64           `yaml:"output_budget"` // tokens an operation may put out; 0 = the provider's default
+	Context      window          `yaml:"context"`
 	Tools        map[string]tool `yaml:"tools"`
 	Limits       limits          `yaml:"limits"`
 	Timeouts     timeouts        `yaml:"timeouts"`
@@ -57,17 +58,6 @@ type remote struct {
 	Replicas int    `yaml:"replicas"` // of each stream: 1, 3 or 5
 }
 
-type provider struct {
-	Kind      string            `yaml:"kind"` // wire protocol: chat
-	BaseURL   string            `yaml:"base_url"`
-	Model     string            `yaml:"model"`
-	Profile   string            `yaml:"profile"`     // kind of server
-	APIKeyEnv string            `yaml:"api_key_env"` // environment variable that holds the key
-	Store     bool              `yaml:"store"`       // have completions kept, so that a lost answer can be looked up
-	Headers   map[string]string `yaml:"headers"`
-	Extra     map[string]any    `yaml:"extra"` // further fields of the request's body
-}
-
 // bounds are those of contract 6.2; 0 = none.
 type bounds struct {
 	MaxSegments int      `yaml:"max_segments"`
@@ -76,6 +66,13 @@ type bounds struct {
 	MaxCost     float64  `yaml:"max_cost"`
 	MaxElapsed  duration `yaml:"max_elapsed"`
 	ExpiresAt   string   `yaml:"expires_at"`
+}
+
+// window is how much context the model takes; near it, old turns are
+// summarized.
+type window struct {
+	Tokens int64   `yaml:"tokens"` // 0 = not known: nothing is ever summarized
+	Share  float64 `yaml:"share"`  // of it, from which on turns are summarized
 }
 
 type tool struct {
@@ -92,12 +89,13 @@ type limits struct {
 type timeouts struct {
 	Steer     duration `yaml:"steer"`
 	Operation duration `yaml:"operation"` // without a frame
+	Inspect   duration `yaml:"inspect"`   // for one look-up
+	Tool      duration `yaml:"tool"`      // for a tool's receipt
 }
 
 const (
 	defaultListen = "127.0.0.1:4222"
 	openAI        = "https://api.openai.com/v1"
-	defaultKeyEnv = "OPENAI_API_KEY"
 )
 
 func defaultConfig() config {
@@ -105,12 +103,16 @@ func defaultConfig() config {
 	return config{
 		Data: "./loopd-data", Listen: defaultListen, Durability: string(natsembed.DurabilityInterval), Prefix: "loop",
 		NATS:         remote{Replicas: 1},
-		Provider:     provider{Kind: "chat", APIKeyEnv: defaultKeyEnv},
+		Provider:     provider{Kind: "chat"},
 		Steering:     event.SteeringModeRequest,
 		Continuation: bounds{MaxSegments: b.MaxSegments, NoProgress: b.NoProgress},
+		Context:      window{Share: 0.8},
 		Limits:       limits{Pending: 128, Text: 16_000},
-		Timeouts:     timeouts{Steer: duration(30 * time.Second), Operation: duration(120 * time.Second)},
-		Owner:        ownerName(), Grace: duration(30 * time.Second), LogLevel: "info",
+		Timeouts: timeouts{
+			Steer: duration(30 * time.Second), Operation: duration(120 * time.Second),
+			Inspect: duration(30 * time.Second), Tool: duration(10 * time.Minute),
+		},
+		Owner: ownerName(), Grace: duration(30 * time.Second), LogLevel: "info",
 	}
 }
 
@@ -174,9 +176,16 @@ func (c config) loop() (loop.Config, error) {
 		}
 		expires = at
 	}
-	b := c.Continuation
+	b, w := c.Continuation, c.Context
+	switch {
+	case w.Tokens < 0 || w.Share <= 0 || w.Share > 1:
+		return loop.Config{}, errors.New("context: tokens must not be negative (0 = not known), and share must lie above 0 and at most at 1")
+	case w.Tokens > 0 && float64(w.Tokens)*w.Share <= float64(c.OutputBudget):
+		return loop.Config{}, fmt.Errorf("context: %d tokens, of them a share of %g, leave no room beside an output_budget of %d; raise them, or lower the budget",
+			w.Tokens, w.Share, c.OutputBudget)
+	}
 	if min(b.MaxSegments, b.NoProgress, c.Limits.Pending, c.Limits.Text) < 0 ||
-		min(b.MaxTokens, c.OutputBudget, int64(b.MaxElapsed), int64(c.Timeouts.Steer), int64(c.Timeouts.Operation), int64(c.Grace)) < 0 || b.MaxCost < 0 {
+		min(b.MaxTokens, c.OutputBudget, int64(b.MaxElapsed), int64(c.Grace), c.Timeouts.least()) < 0 || b.MaxCost < 0 {
 		return loop.Config{}, errors.New("bounds, limits, budgets and time-outs must not be negative; 0 is none, or the default")
 	}
 	return loop.Config{
@@ -185,9 +194,17 @@ func (c config) loop() (loop.Config, error) {
 			MaxSegments: b.MaxSegments, NoProgress: b.NoProgress, MaxTokens: b.MaxTokens, MaxCost: b.MaxCost,
 			MaxElapsed: time.Duration(b.MaxElapsed), ExpiresAt: expires,
 		},
-		Limits:   loop.Limits{Limits: event.Limits{Text: c.Limits.Text}, Pending: c.Limits.Pending},
-		Timeouts: loop.Timeouts{Steer: time.Duration(c.Timeouts.Steer), Operation: time.Duration(c.Timeouts.Operation)},
+		Limits: loop.Limits{Limits: event.Limits{Text: c.Limits.Text}, Pending: c.Limits.Pending},
+		Timeouts: loop.Timeouts{
+			Steer: time.Duration(c.Timeouts.Steer), Operation: time.Duration(c.Timeouts.Operation),
+			Inspect: time.Duration(c.Timeouts.Inspect), Tool: time.Duration(c.Timeouts.Tool),
+		},
+		Window: loop.Window{Tokens: w.Tokens, Share: w.Share},
 	}, nil
+}
+
+func (t timeouts) least() int64 {
+	return int64(min(t.Steer, t.Operation, t.Inspect, t.Tool))
 }
 
 // lineError is what is wrong with a configuration file, and where.

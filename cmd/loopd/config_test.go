@@ -37,7 +37,8 @@ func TestDefaultsAreThoseOfTheLoop(t *testing.T) {
 	want := loop.Config{
 		Steering: event.SteeringModeRequest, Bounds: &bounds,
 		Limits:   loop.Limits{Limits: event.Limits{Text: 16_000}, Pending: 128},
-		Timeouts: loop.Timeouts{Steer: 30 * time.Second, Operation: 120 * time.Second},
+		Timeouts: loop.Timeouts{Steer: 30 * time.Second, Operation: 120 * time.Second, Inspect: 30 * time.Second, Tool: 10 * time.Minute},
+		Window:   loop.Window{Share: 0.8},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

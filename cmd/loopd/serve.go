@@ -30,13 +30,25 @@ The configuration file (--config) is YAML with the same settings:
   durability: interval        # an ack means: written, synced within 100 ms; barrier and always: synced
   max_store: 10GiB
   user, password_env, prefix, owner, grace, log_level
-  provider: {kind: chat, base_url, model, profile, api_key_env, store, headers, extra}
+  provider:
+    kind: chat                # responses, anthropic, gemini, ollama, bailing
+    base_url, model, api_key_env, extra: {temperature: 0.2}
+    headers: {X-Title: loopd} # not bailing
+    profile                   # chat, responses, bailing: kind of server
+    store                     # chat, responses
+    budget_field, continuation, done_optional   # chat, bailing: see the profiles
+    transport: http           # responses: or websocket, which native steering needs
+    background                # responses, with store over http
+    max_tokens: 4096, prefill: yes   # anthropic
+    bearer                    # gemini: the key is an access token
+    service_id, conversation  # bailing, service_id instead of model
   system: You answer the user.
   steering: request_boundary
   continuation: {max_segments: 8, no_progress: 2, max_tokens: 0, max_cost: 0, max_elapsed: 0s, expires_at}
   output_budget: 0
+  context: {tokens: 0, share: 0.8}
   limits: {pending: 128, text: 16000}
-  timeouts: {steer: 30s, operation: 2m}
+  timeouts: {steer: 30s, operation: 2m, inspect: 30s, tool: 10m}
 
 SIGTERM or SIGINT ends it in order: no new operation begins, those that run may
 end within --grace; the next start goes on where it stopped. A second signal
@@ -47,7 +59,9 @@ func serveCommand(io stdio) *cobra.Command {
 		Use: "serve --model NAME", Short: "Run the daemon: own the sessions of a log (writes)", Long: serveHelp,
 		Args: usage(cobra.NoArgs),
 		Example: `  loopd serve --model gpt-5-mini --store
-  loopd serve --base-url http://127.0.0.1:11434/v1 --profile ollama-v1 --model llama3.2
+  loopd serve --provider anthropic --model claude-sonnet-4-5
+  loopd serve --provider ollama --model llama3.2
+  loopd serve --provider responses --transport websocket --steering native --model gpt-6
   loopd serve --config loopd.yaml`,
 	}
 	f := addFlags(cmd, connection, serving)

@@ -36,17 +36,23 @@ var serving = []setting{
 	{"max-store", "SIZE", "bound of the bytes on disk, such as 10GiB (default below the free space)", func(c *config, s string) error { return c.MaxStore.set(s) }},
 	{"replicas", "N", "copies of each stream, with --nats: 1, 3 or 5", number(func(c *config) *int { return &c.NATS.Replicas })},
 
-	{"provider", "KIND", "wire protocol of the model server (default chat)", text(func(c *config) *string { return &c.Provider.Kind })},
-	{"base-url", "URL", "model server; default " + openAI, text(func(c *config) *string { return &c.Provider.BaseURL })},
+	{"provider", "KIND", "wire protocol of the model server: chat (default), responses, anthropic, gemini, ollama, bailing", text(func(c *config) *string { return &c.Provider.Kind })},
+	{"base-url", "URL", "model server (default the protocol's own service; bailing has none)", text(func(c *config) *string { return &c.Provider.BaseURL })},
 	{"model", "NAME", "model, as the server knows it", text(func(c *config) *string { return &c.Provider.Model })},
-	{"profile", "NAME", "kind of server: openai (default without --base-url), generic (default with it), azure, deepseek, dashscope, moonshot, openrouter, llamacpp, vllm, ollama-v1, lmstudio",
+	{"service-id", "ID", "bailing: which of the hub's services answers, instead of a model", text(func(c *config) *string { return &c.Provider.ServiceID })},
+	{"profile", "NAME", "kind of server: openai (default without --base-url), generic (default with it), azure, deepseek; with chat and bailing also dashscope, moonshot, openrouter, llamacpp, vllm, ollama-v1, lmstudio",
 		text(func(c *config) *string { return &c.Provider.Profile })},
-	{"api-key-env", "VAR", "environment variable that holds the API key (default " + defaultKeyEnv + ")", text(func(c *config) *string { return &c.Provider.APIKeyEnv })},
-	{"store", "BOOL", "have OpenAI keep completions, so that an answer lost in a crash is found again (true, false)", truth(func(c *config) *bool { return &c.Provider.Store })},
+	{"api-key-env", "VAR", "environment variable that holds the API key (default OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY, OLLAMA_API_KEY, BAILING_API_KEY)", text(func(c *config) *string { return &c.Provider.APIKeyEnv })},
+	{"store", "BOOL", "chat, responses: have OpenAI keep answers, so that one lost in a crash is found again (true, false)", truth(func(c *config) *bool { return &c.Provider.Store })},
+	{"background", "BOOL", "responses: have answers go on when their stream breaks off; needs --store (true, false)", truth(func(c *config) *bool { return &c.Provider.Background })},
+	{"transport", "NAME", "responses: http (default) or websocket; native steering needs websocket", text(func(c *config) *string { return &c.Provider.Transport })},
+	{"answer-tokens", "N", "anthropic: bound of an answer without --output-budget; the protocol demands one (default 4096)", whole(func(c *config) *int64 { return &c.Provider.MaxTokens })},
 	{"system", "TEXT", "the system message", text(func(c *config) *string { return &c.System })},
 
 	{"steering", "MODE", "request_boundary (default) or native", text(func(c *config) *string { return &c.Steering })},
 	{"output-budget", "TOKENS", "bound of one operation's output (default the provider's)", whole(func(c *config) *int64 { return &c.OutputBudget })},
+	{"context-tokens", "N", "the model's context window; near it old turns are summarized (default 0 = never)", whole(func(c *config) *int64 { return &c.Context.Tokens })},
+	{"context-share", "SHARE", "of the context window, from which on old turns are summarized (default 0.8)", share(func(c *config) *float64 { return &c.Context.Share })},
 	{"max-segments", "N", "operations of one continuation chain (default 8, 0 = no bound)", number(func(c *config) *int { return &c.Continuation.MaxSegments })},
 	{"no-progress", "N", "consecutive segments that may add nothing (default 2, 0 = no bound)", number(func(c *config) *int { return &c.Continuation.NoProgress })},
 	{"max-tokens", "N", "tokens of one task (default 0 = no bound)", whole(func(c *config) *int64 { return &c.Continuation.MaxTokens })},
@@ -55,6 +61,8 @@ var serving = []setting{
 	{"text-limit", "N", "characters of one input (default 16000)", number(func(c *config) *int { return &c.Limits.Text })},
 	{"steer-timeout", "DURATION", "wait for a provider's answer to native steering (default 30s)", span(func(c *config) *duration { return &c.Timeouts.Steer })},
 	{"operation-timeout", "DURATION", "longest silence of a model server (default 2m)", span(func(c *config) *duration { return &c.Timeouts.Operation })},
+	{"inspect-timeout", "DURATION", "longest look-up of an original (default 30s)", span(func(c *config) *duration { return &c.Timeouts.Inspect })},
+	{"tool-timeout", "DURATION", "wait for a tool's receipt; background jobs have no bound (default 10m)", span(func(c *config) *duration { return &c.Timeouts.Tool })},
 
 	{"owner", "NAME", "name of this process in the log (default loopd-HOST-PID)", text(func(c *config) *string { return &c.Owner })},
 	{"grace", "DURATION", "how long running operations may end at a shutdown (default 30s)", span(func(c *config) *duration { return &c.Grace })},
@@ -82,6 +90,15 @@ func whole(field func(*config) *int64) func(*config, string) error {
 	return func(c *config, s string) (err error) {
 		if *field(c), err = strconv.ParseInt(s, 10, 64); err != nil {
 			return fmt.Errorf("%q is not a whole number", s)
+		}
+		return nil
+	}
+}
+
+func share(field func(*config) *float64) func(*config, string) error {
+	return func(c *config, s string) (err error) {
+		if *field(c), err = strconv.ParseFloat(s, 64); err != nil {
+			return fmt.Errorf("%q is not a number such as 0.8", s)
 		}
 		return nil
 	}
