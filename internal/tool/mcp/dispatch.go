@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -21,12 +23,33 @@ import (
 //     cancellation) is not marked;
 //  2. sent: its bytes may have left;
 //  3. status: the HTTP status of its answer;
-//  4. resumed: its answer broke off and was asked for again, read-only.
+//  4. resumed: its answer broke off and was asked for again, read-only;
+//  5. told: a message that followed, which is its cancellation, went out.
 type dispatch struct {
 	claimed atomic.Bool
 	sent    atomic.Bool
 	status  atomic.Int32
 	resumed atomic.Bool
+	told    chan struct{}
+	tell    func() // closes told; may be called again
+}
+
+// tellWait bounds how long the end of a connection waits for a cancellation to
+// go out.
+const tellWait = time.Second
+
+func newDispatch() *dispatch {
+	d := &dispatch{told: make(chan struct{})}
+	d.tell = sync.OnceFunc(func() { close(d.told) })
+	return d
+}
+
+func (d *dispatch) awaitTold(ended <-chan struct{}) {
+	select {
+	case <-d.told:
+	case <-ended:
+	case <-time.After(tellWait):
+	}
 }
 
 type dispatchKey struct{}

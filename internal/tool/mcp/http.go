@@ -35,6 +35,8 @@ func (rt *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	default:
 		if call = d.claim(); call {
 			ctx = d.trace(ctx)
+		} else {
+			defer d.tell()
 		}
 	}
 	req = req.Clone(ctx)

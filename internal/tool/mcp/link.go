@@ -119,7 +119,7 @@ func (t *Tools) sessionOptions() *sdk.ClientSessionOptions {
 // watch cleans up after a connection, however it ends.
 func (t *Tools) watch(session *sdk.ClientSession, cleanUp func()) *link {
 	l := &link{session: session, ended: make(chan struct{})}
-	t.work.Go(func() { // inside the work of who connects
+	t.links.Go(func() {
 		err := session.Wait()
 		close(l.ended)
 		if err != nil && !errors.Is(err, context.Canceled) && t.root.Err() == nil {
@@ -131,7 +131,7 @@ func (t *Tools) watch(session *sdk.ClientSession, cleanUp func()) *link {
 }
 
 // retire takes a connection from new calls, and ends it once those that run
-// over it are done. The caller's own work must be counted, or Close in charge.
+// over it are done. Calls and Close may ask for it.
 func (t *Tools) retire(l *link) {
 	t.mu.Lock()
 	if t.link == l {
@@ -139,7 +139,7 @@ func (t *Tools) retire(l *link) {
 	}
 	t.mu.Unlock()
 	l.retire.Do(func() {
-		t.work.Go(func() {
+		t.links.Go(func() {
 			if err := l.session.Close(); err != nil {
 				t.cfg.Logger.Debug("a connection to an MCP server did not close well", "err", plainly(err))
 			}

@@ -114,6 +114,9 @@ type pipes struct {
 func (c *pipes) Write(ctx context.Context, m jsonrpc.Message) error {
 	d := dispatchOf(ctx)
 	call := d.claim()
+	if d != nil && !call {
+		defer d.tell()
+	}
 	select {
 	case c.turn <- struct{}{}:
 		defer func() { <-c.turn }()

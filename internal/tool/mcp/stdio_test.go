@@ -251,7 +251,7 @@ func TestWritesEndWithTheirContext(t *testing.T) {
 	}
 	out := conn.(*pipes).out
 	write := func(size int) (*dispatch, context.CancelFunc, chan error) {
-		d, done := &dispatch{}, make(chan error, 1)
+		d, done := newDispatch(), make(chan error, 1)
 		ctx, cancel := context.WithCancel(d.context(t.Context()))
 		go func() {
 			done <- conn.Write(ctx, &jsonrpc.Request{Method: "m", Params: []byte(`"` + strings.Repeat("x", size) + `"`)})

@@ -29,8 +29,13 @@ type Tools struct {
 
 	mu     sync.Mutex
 	closed bool
-	link   *link          // the connection for new calls; nil = none
-	work   sync.WaitGroup // calls, and links that are ending
+	link   *link // the connection for new calls; nil = none
+
+	// In the order in which Close waits for them; each begins inside of the ones
+	// before, or before Close goes on to it.
+	calls   sync.WaitGroup
+	cancels sync.WaitGroup // the server is being told that a call is over
+	links   sync.WaitGroup
 }
 
 // New returns the tools of a server. It does not connect yet.
@@ -87,13 +92,17 @@ func (t *Tools) Inspect(context.Context, loop.ToolRequest) loop.ToolInspection {
 func (t *Tools) Close() {
 	t.mu.Lock()
 	t.closed = true
-	l := t.link
 	t.mu.Unlock()
 	t.end()
+	t.calls.Wait()
+	t.cancels.Wait()
+	t.mu.Lock()
+	l := t.link
+	t.mu.Unlock()
 	if l != nil {
 		t.retire(l)
 	}
-	t.work.Wait()
+	t.links.Wait()
 }
 
 // enter counts work in; its context ends with Close.
@@ -103,10 +112,10 @@ func (t *Tools) enter(ctx context.Context) (_ context.Context, done func(), err 
 	if t.closed {
 		return nil, nil, errClosed
 	}
-	t.work.Add(1)
+	t.calls.Add(1)
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(t.root, cancel)
-	return ctx, func() { stop(); cancel(); t.work.Done() }, nil
+	return ctx, func() { stop(); cancel(); t.calls.Done() }, nil
 }
 
 func (t *Tools) params(req loop.ToolRequest) (*sdk.CallToolParams, error) {
@@ -126,8 +135,11 @@ func (t *Tools) params(req loop.ToolRequest) (*sdk.CallToolParams, error) {
 // try sends a call over a connection. It is stale if the call certainly did
 // not run because the connection is no longer one.
 func (t *Tools) try(ctx context.Context, l *link, params *sdk.CallToolParams) (out loop.ToolOutcome, stale bool) {
-	d := &dispatch{}
+	d := newDispatch()
 	result, err := l.session.CallTool(d.context(ctx), params)
+	if ctx.Err() != nil && d.sent.Load() {
+		t.cancels.Go(func() { d.awaitTold(l.ended) }) // the SDK tells the server, beside us
+	}
 	if err == nil {
 		return t.outcome(params.Name, result), false
 	}
