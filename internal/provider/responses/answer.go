@@ -110,7 +110,7 @@ func (a *answer) succeed(id string, out Sink) {
 	}
 	a.past[a.id] = true
 	a.spend = a.spent()
-	a.id, a.last = id, -1
+	a.id = id
 	a.items = map[int]*item{}
 	a.status, a.reason, a.usage, a.failure = "", "", nil, nil
 }

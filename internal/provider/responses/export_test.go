@@ -8,3 +8,10 @@ func AwaitLoss(a *Adapter, session string) {
 	for range k.socket.inbox {
 	}
 }
+
+// Running is how many operations an adapter knows of.
+func Running(a *Adapter) int {
+	a.live.mu.Lock()
+	defer a.live.mu.Unlock()
+	return len(a.live.operations)
+}

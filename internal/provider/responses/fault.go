@@ -31,7 +31,7 @@ var requestFaults = map[string]bool{
 // beforeOutput judges an error that came instead of an answer.
 func (e *fault) beforeOutput() loop.Outcome {
 	switch {
-	case requestFaults[e.code], e.status == 0 && requestFaults[e.kind]:
+	case e.status == 0 && (requestFaults[e.code] || requestFaults[e.kind]):
 		return e.failure(event.DispatchRejected)
 	case e.status == 0:
 		return e.failure(event.DispatchRan)

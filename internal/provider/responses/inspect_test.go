@@ -64,9 +64,9 @@ func TestInspectSaved(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			asked := ""
-			url, requests := server(t, func(w http.ResponseWriter, r *http.Request) {
-				asked = r.Method + " " + r.URL.EscapedPath() + " " + r.Header.Get("Authorization")
+			asked := make(chan string, 1)
+			url, _ := server(t, func(w http.ResponseWriter, r *http.Request) {
+				asked <- r.Method + " " + r.URL.EscapedPath() + " " + r.Header.Get("Authorization")
 				c.handle(w, r)
 			})
 			found := adapter(t, url, quick).InspectSaved(t.Context(), ask(), []byte(c.saved))
@@ -80,8 +80,12 @@ func TestInspectSaved(t *testing.T) {
 			if got != c.want {
 				t.Errorf("found %s; want %s", got, c.want)
 			}
-			if c.id == "" && requests.Load() != 0 || c.id != "" && asked != "GET /v1/responses/"+c.id+" Bearer "+key {
-				t.Errorf("asked %q; want %q", asked, c.id)
+			if c.id == "" {
+				if len(asked) != 0 {
+					t.Errorf("asked %q; want nothing", <-asked)
+				}
+			} else if got := receive(t, asked); got != "GET /v1/responses/"+c.id+" Bearer "+key {
+				t.Errorf("asked %q; want %q", got, c.id)
 			}
 			if found.Completion != nil && found.Completion.Text != "Hello" {
 				t.Errorf("text %q; want Hello", found.Completion.Text)

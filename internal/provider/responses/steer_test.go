@@ -91,6 +91,10 @@ func waiting(id, target string, calls ...string) string {
 		`],"steer":{"id":"` + id + `","previous_response_id":"` + target + `"}}`
 }
 
+func withID(event, id string) string {
+	return strings.Replace(event, `"output_index"`, `"item_id":"`+id+`","output_index"`, 1)
+}
+
 var steered = `,"incomplete_details":{"reason":"steered"}`
 
 // step is one line of a steering script.
@@ -129,6 +133,8 @@ var steerings = []struct {
 	{"one after the other", 2, script(send(created("r1", ""), hello), read, send(accepted("s1", "r1"), ended("r1", "incomplete", steered), created("r2", "r1"), saying("B")), read, send(accepted("s2", "r2"), ended("r2", "incomplete", steered), created("r3", "r2"), saying("C"), ended("r3", "completed", ""))),
 		[]loop.SteerAnswer{loop.SteerAccepted, loop.SteerAccepted}, "completion stop", "C", "in-1;in-2"},
 	{"the parent ends late", 1, script(send(created("r1", ""), hello), read, send(accepted("s1", "r1"), created("r2", "r1"), ended("r1", "incomplete", steered), saying("B"), ended("r2", "completed", ""))),
+		[]loop.SteerAnswer{loop.SteerAccepted}, "completion stop", "B", "in-1"},
+	{"the parent's late text", 1, script(send(created("r1", ""), withID(hello, "m1")), read, send(accepted("s1", "r1"), created("r2", "r1"), withID(saying("late"), "m1"), withID(saying("B"), "m2"), ended("r1", "incomplete", steered), ended("r2", "completed", ""))),
 		[]loop.SteerAnswer{loop.SteerAccepted}, "completion stop", "B", "in-1"},
 	{"the successor is cut off", 1, script(send(created("r1", ""), hello), read, send(accepted("s1", "r1"), ended("r1", "incomplete", steered), created("r2", "r1"), saying("B"), ended("r2", "incomplete", `,"incomplete_details":{"reason":"max_output_tokens"}`))),
 		[]loop.SteerAnswer{loop.SteerAccepted}, "completion output_budget", "B", "in-1"},
@@ -193,6 +199,9 @@ func TestSteering(t *testing.T) {
 			}
 			if done, ok := outcome.(loop.Completion); ok && done.Text != c.text {
 				t.Errorf("text %q; want %q", done.Text, c.text)
+			}
+			if told := k.j.entries(); c.text == "B" && !slices.Contains(told, "message Hello") {
+				t.Errorf("told %q; want the block before the boundary", told)
 			}
 			var applied []string
 			for _, s := range k.j.entries() {
@@ -322,6 +331,35 @@ func TestSteerBeforeTheResponse(t *testing.T) {
 	}
 }
 
+// TestNotSteerable: what cannot be steered is refused, and nothing is sent.
+func TestNotSteerable(t *testing.T) {
+	plain := event.Input{InputID: "in-1", Text: "x"}
+	attached := event.Input{InputID: "in-1", Text: "x", Attachments: []event.Attachment{event.Attachment(`{}`)}}
+	for name, c := range map[string]struct {
+		in       event.Input
+		steering bool
+	}{"an attachment": {attached, true}, "a model that takes none": {plain, false}} {
+		next, finish := make(chan string, 1), make(chan bool)
+		url := sockets(t, func(p *peer, _ int) {
+			p.read()
+			p.send(created("r1", ""), hello)
+			<-finish
+			p.send(ended("r1", "completed", ""))
+			next <- p.read()
+		})
+		a := adapter(t, url, socket, func(cfg *responses.Config) { cfg.Steering = c.steering })
+		k := start(t, a, ask())
+		k.hears("text Hello")
+		if got := a.Steer(t.Context(), "op-1", c.in); got != loop.SteerRefused {
+			t.Errorf("%s: answer %d; want refused", name, got)
+		}
+		close(finish)
+		if got := say(k.ends()); got != "completion stop" || receive(t, next) != "" {
+			t.Errorf("%s: outcome %s; want stop, and nothing sent", name, got)
+		}
+	}
+}
+
 func call(id string) event.ToolCall {
 	return event.ToolCall{ID: id, Name: "f", Arguments: "{}", Closed: true}
 }
@@ -359,6 +397,7 @@ func TestSteeringWaitsForTools(t *testing.T) {
 			return r
 		}(), time.Hour, false, true, 1},
 		{"other results", followUp("c1", "c2"), time.Hour, false, false, 2},
+		{"fewer results", followUp("c1"), time.Hour, false, false, 2},
 		{"another turn", ask(), time.Hour, false, false, 2},
 		{"another operation's", func() loop.Request { r := followUp("c1"); r.Messages[1].OperationID = "op-0"; return r }(), time.Hour, false, false, 2},
 		{"an old connection", followUp("c1"), time.Nanosecond, false, false, 2},
@@ -373,7 +412,12 @@ func TestSteeringWaitsForTools(t *testing.T) {
 				if n == 1 {
 					p.send(created("r1", ""), hello)
 					p.read()
-					p.send(accepted("s1", "r1"), calling("c1"), ended("r1", "completed", ""), waiting("s1", "r1", "c1"))
+					p.send(accepted("s1", "r1"), calling("c1"), ended("r1", "completed", ""))
+					if c.name == "fewer results" {
+						p.send(waiting("s1", "r1", "c1", "c2"))
+					} else {
+						p.send(waiting("s1", "r1", "c1"))
+					}
 					if c.hangUp {
 						p.conn.CloseNow()
 						close(lost)
@@ -500,5 +544,48 @@ func TestSteeredUsage(t *testing.T) {
 	}
 	if slices.ContainsFunc(k.j.entries(), func(s string) bool { return strings.HasPrefix(s, "applied") }) {
 		t.Errorf("told %q; want nothing applied", k.j.entries())
+	}
+}
+
+// TestKeptConnections: they are few, they are not for ever, and Close ends
+// them.
+func TestKeptConnections(t *testing.T) {
+	for name, change := range map[string]func(*responses.Config){
+		"room for one": func(c *responses.Config) { c.Socket.MaxKept = 1 },
+		"for a while":  func(c *responses.Config) { c.Socket.MaxAge = time.Second },
+		"closed":       func(*responses.Config) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			gone := make(chan int, 2)
+			url := sockets(t, func(p *peer, n int) {
+				p.read()
+				p.send(created("r1", ""), hello)
+				p.read()
+				p.send(accepted("s1", "r1"), calling("c1"), ended("r1", "completed", ""), waiting("s1", "r1", "c1"))
+				p.gone()
+				gone <- n
+			})
+			a := adapter(t, url, socket, change)
+			for _, session := range []string{"s1", "s2"} {
+				req := ask()
+				req.SessionID = session
+				k := start(t, a, req)
+				k.hears("text Hello")
+				receive(t, k.steer("in-1"))
+				if got := say(k.ends()); got != "completion tool_calls" {
+					t.Fatalf("outcome %s; want tool_calls", got)
+				}
+			}
+			if name == "closed" {
+				a.Close()
+			}
+			if first := receive(t, gone); first != 1 && name == "room for one" {
+				t.Errorf("connection %d ended first; want the oldest", first)
+			}
+			if name != "room for one" {
+				receive(t, gone)
+			}
+		})
 	}
 }

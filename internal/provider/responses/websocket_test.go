@@ -151,6 +151,9 @@ func TestConversations(t *testing.T) {
 			if got := say(outcome); got != c.want {
 				t.Errorf("outcome %s (%+v); want %s", got, outcome, c.want)
 			}
+			if n := responses.Running(a); n != 0 {
+				t.Errorf("%d operations still known; want none", n)
+			}
 		})
 	}
 }
