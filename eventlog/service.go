@@ -48,7 +48,7 @@ func (l *Log) Serve(ctx context.Context, name string, handle func(ctx context.Co
 		Endpoint: &micro.EndpointConfig{Subject: subject, Handler: micro.HandlerFunc(answer)},
 	})
 	if err == nil {
-		err = l.nc.FlushWithContext(ctx)
+		err = l.nc.FlushTimeout(l.cfg.RequestTimeout)
 	}
 	if err != nil {
 		if service != nil {

@@ -21,7 +21,8 @@ func TestCallIsAnsweredByWhoServes(t *testing.T) {
 	if _, err := client.Call(ctx, "echo", nil); !errors.As(err, &nobody) || !strings.Contains(err.Error(), "loopd serve") {
 		t.Fatalf("nobody serves it: %v, want to be told, with the way out", err)
 	}
-	serving, stop := context.WithCancel(ctx)
+	serving, stop := context.WithCancel(context.Background()) // a daemon has no deadline
+	defer stop()
 	err := owner.Serve(serving, "echo", func(_ context.Context, request []byte) ([]byte, error) {
 		if len(request) == 0 {
 			return nil, errors.New("nothing\nto say")
