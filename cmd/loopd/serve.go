@@ -135,11 +135,17 @@ func (d *daemon) run(ctx context.Context, where *place, p runner.Provider, setti
 	if err != nil {
 		return err
 	}
+	held := newClaims()
 	r, err := runner.New(runner.Config{
 		Owner: d.config.Owner, Loop: settings, Log: where.log, Provider: p, Logger: d.log, Validate: set.Input,
-		Writer: func(session string, last uint64) runner.Appender { return where.log.Writer(session, last) },
+		Writer: held.writer(where.log),
 	})
 	if err != nil {
+		return err
+	}
+	answering, silent := context.WithCancel(context.WithoutCancel(ctx))
+	defer silent()
+	if err := (api{where.log, r, p.Service().ID, held}).serve(answering); err != nil {
 		return err
 	}
 	ended := make(chan error, 1)
