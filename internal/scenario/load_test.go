@@ -37,14 +37,26 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// ours are the scenarios of this package that hold.
+// ours are the scenarios of this package that hold: of the file format and the
+// player (hold), and of the contract's section 6 (recovery, continuation),
+// sentence by sentence: docs/contract-6.md.
 func ours(t *testing.T) []string {
 	t.Helper()
-	files, err := filepath.Glob("testdata/hold/*")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scenarios in testdata/hold: %v", err)
+	var files []string
+	for _, folder := range []string{"hold", "recovery", "continuation"} {
+		files = append(files, in(t, folder)...)
 	}
 	return files
+}
+
+// in are the scenarios of one folder of testdata.
+func in(t *testing.T, folder string) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join("testdata", folder, "*"))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no scenarios in testdata/%s: %v", folder, err)
+	}
+	return found
 }
 
 func TestLoadReadsEveryFile(t *testing.T) {

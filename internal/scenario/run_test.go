@@ -13,22 +13,28 @@ import (
 
 func TestScenariosHold(t *testing.T) {
 	for _, file := range append(ours(t), shared(t)...) {
-		t.Run(filepath.Base(file), func(t *testing.T) { holds(t, file, Options{}) })
+		t.Run(nameOf(file), func(t *testing.T) { holds(t, file, Options{}) })
 	}
 }
 
 func TestEveryCrashHolds(t *testing.T) {
-	files := ours(t)
-	if !testing.Short() {
-		files = append(files, shared(t)...)
+	files := append(ours(t), shared(t)...)
+	if testing.Short() {
+		files = in(t, "hold")
 	}
 	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
+		t.Run(nameOf(file), func(t *testing.T) {
+			t.Parallel()
 			if report := holds(t, file, Options{EveryCrash: true}); report.Crashes < 3*report.Events {
 				t.Errorf("%d crashes for %d events", report.Crashes, report.Events)
 			}
 		})
 	}
+}
+
+// nameOf is a file's folder and name, since files of two folders may share one.
+func nameOf(file string) string {
+	return filepath.Join(filepath.Base(filepath.Dir(file)), filepath.Base(file))
 }
 
 func holds(t *testing.T, file string, o Options) Report {
