@@ -169,7 +169,6 @@ func (c Config) profile() (chat.Profile, error) {
 	}
 	p.Continuation = c.Continuation
 	p.DoneOptional = p.DoneOptional || c.DoneOptional
-	p.KeyHeader = "" // the hub's key, not the server's
 	return p, nil
 }
 

@@ -311,3 +311,40 @@ func FuzzFold(f *testing.F) {
 		}
 	})
 }
+
+// FuzzFrames: frames in any order, left out, repeated or misnumbered; each
+// byte is one frame.
+func FuzzFrames(f *testing.F) {
+	body := hello + calls + fin
+	alphabet := []string{
+		started, provider(body[:50]), provider(body[50:]), provider(body), `"delta","delta":{"text":"x"}`,
+		receipt(completed(body)), receipt(completed(body[:50])), receipt(view("failed", "failed", "rejected")),
+		receipt(view("unknown", "unknown", "unknown")), receipt(view("cancelled", "cancelled", "not_dispatched")),
+	}
+	const skewed = 0x80 // the frame's number is one too far
+	f.Add([]byte{0, 1, 2, 5})
+	f.Add([]byte{0, 3, 4, 5})
+	f.Add([]byte{5})
+	f.Add([]byte{0, 1, 6, 5})
+	f.Add([]byte{0, 1, skewed | 2, 5})
+	f.Add([]byte{0, 7})
+	f.Add([]byte{0, 1, 9})
+	f.Fuzz(func(t *testing.T, picks []byte) {
+		var b strings.Builder
+		seq := 0
+		for _, p := range picks[:min(len(picks), 32)] {
+			seq++
+			if p&skewed != 0 {
+				seq++
+			}
+			b.WriteString(frame(seq, alphabet[int(p&^skewed)%len(alphabet)]))
+		}
+		outcome, _ := play(t, b.String())
+		if _, open := outcome.(loop.Uncertain); !open && !sound(b.String()) {
+			t.Fatalf("%v: %s of a stream that is not sound", picks, sum(outcome))
+		}
+		if executable(outcome) && !strings.Contains(b.String(), frame(seq, receipt(completed(body)))) {
+			t.Fatalf("%v: calls may run without the receipt of the whole body", picks)
+		}
+	})
+}

@@ -229,6 +229,30 @@ func TestErrorBodyIsSaved(t *testing.T) {
 	if got := say(adapter(t, url).Generate(t.Context(), ask(), j)); got != "uncertain transport" {
 		t.Errorf("refusal that is not saved: %s; want uncertain transport", got)
 	}
+	url, _ = hub(t, status(403, "application/json", body+strings.Repeat(" ", 40<<10)))
+	j = &journal{refuse: 2}
+	if got := say(adapter(t, url).Generate(t.Context(), ask(), j)); got != "uncertain transport" {
+		t.Errorf("refusal that is saved in part: %s; want uncertain transport", got)
+	}
+}
+
+func TestDetails(t *testing.T) {
+	url, _ := hub(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Request-Id", "req-7")
+		for r.Context().Err() == nil {
+			write(w, ": keep-alive\n\n")
+		}
+	})
+	a := adapter(t, url, func(c *Config) { c.HTTP.MaxBodyBytes = 1000 })
+	u, ok := a.Generate(t.Context(), ask(), &journal{}).(loop.Uncertain)
+	if !ok || u.Reason != event.UnknownNoTerminal || !strings.Contains(u.Detail, "MaxBodyBytes") || !strings.Contains(u.Detail, "req-7") {
+		t.Errorf("outcome %+v; want no_terminal that names the limit and the request", u)
+	}
+	url, _ = hub(t, status(200, "text/event-stream", answer))
+	a = adapter(t, url, func(c *Config) { c.MaxAnswerBytes = 100 })
+	if u, ok := a.Generate(t.Context(), ask(), &journal{}).(loop.Uncertain); !ok || !strings.Contains(u.Detail, "MaxAnswerBytes") {
+		t.Errorf("outcome %+v; want uncertain, MaxAnswerBytes", u)
+	}
 }
 
 func TestTimeouts(t *testing.T) {

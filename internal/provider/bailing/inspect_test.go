@@ -106,7 +106,9 @@ func TestLookUps(t *testing.T) {
 		{"complete without a response", "error", 1, status(200, "application/json", view("completed", "complete", "completed"))},
 		{"pending with a response", "error", 1, status(200, "application/json", view("dispatch_committed", "pending", "unknown", `,"response":`+whole(hello)))},
 		{"cancelled with a response", "error", 1, status(200, "application/json", view("cancelled", "cancelled", "not_dispatched", `,"response":`+whole(hello)))},
-		{"truncated provider status", "error", 1, status(200, "application/json", strings.Replace(good, `"status":200`, `"status":"200"`, 1))},
+		{"provider's page", "complete: failure ran provider_http_502 502", 1, status(200, "application/json", strings.Replace(completed("<html>"), `"status":200`, `"status":502`, 1))},
+		{"provider's whole answer with a failure's status", "complete: failure ran provider_http_500 500", 1, status(200, "application/json", strings.Replace(good, `"status":200`, `"status":500`, 1))},
+		{"status as text", "error", 1, status(200, "application/json", strings.Replace(good, `"status":200`, `"status":"200"`, 1))},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -136,6 +138,16 @@ func TestLookUpGoesOn(t *testing.T) {
 	})
 	if got := saw(adapter(t, url).Inspect(t.Context(), ask())); got != "complete: completion stop" || n.Load() != 3 {
 		t.Errorf("saw %s after %d requests; want complete after 3", got, n.Load())
+	}
+}
+
+func TestLookUpWaitDoubles(t *testing.T) {
+	url, _ := hub(t, status(503, "text/plain", ""))
+	a := adapter(t, url, func(c *Config) { c.LookUpWait = 20 * time.Millisecond })
+	begun := time.Now()
+	a.Inspect(t.Context(), ask())
+	if took := time.Since(begun); took < 140*time.Millisecond {
+		t.Errorf("four look-ups took %s; want 20 ms, 40 ms and 80 ms between them", took)
 	}
 }
 
