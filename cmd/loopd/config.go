@@ -3,12 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -34,13 +32,14 @@ type config struct {
 	Provider provider `yaml:"provider"`
 	System   string   `yaml:"system"` // the system message; "" = the built-in one
 
-	Steering     string          `yaml:"steering"` // request_boundary or native
-	Continuation bounds          `yaml:"continuation"`
-	OutputBudget int64           `yaml:"output_budget"` // tokens an operation may put out; 0 = the provider's default
-	Context      window          `yaml:"context"`
-	Tools        map[string]tool `yaml:"tools"`
-	Limits       limits          `yaml:"limits"`
-	Timeouts     timeouts        `yaml:"timeouts"`
+	Steering     string               `yaml:"steering"` // request_boundary or native
+	Continuation bounds               `yaml:"continuation"`
+	OutputBudget int64                `yaml:"output_budget"` // tokens an operation may put out; 0 = the provider's default
+	Context      window               `yaml:"context"`
+	Tools        map[string]tool      `yaml:"tools"`
+	MCPServers   map[string]mcpServer `yaml:"mcp_servers"`
+	Limits       limits               `yaml:"limits"`
+	Timeouts     timeouts             `yaml:"timeouts"`
 
 	Owner    string   `yaml:"owner"`     // name of this process in session.claimed
 	Grace    duration `yaml:"grace"`     // how long operations may end at a shutdown
@@ -73,12 +72,6 @@ type bounds struct {
 type window struct {
 	Tokens int64   `yaml:"tokens"` // 0 = not known: nothing is ever summarized
 	Share  float64 `yaml:"share"`  // of it, from which on turns are summarized
-}
-
-type tool struct {
-	Effect     string `yaml:"effect"`
-	Approval   string `yaml:"approval"`
-	Background bool   `yaml:"background"`
 }
 
 type limits struct {
@@ -160,13 +153,10 @@ func (c config) address() (host string, port int, err error) {
 	return host, port, nil
 }
 
-// loop is what sessions run by.
+// loop is what sessions run by, but for their tools.
 func (c config) loop() (loop.Config, error) {
 	var expires time.Time
-	switch names := slices.Sorted(maps.Keys(c.Tools)); {
-	case len(names) > 0:
-		return loop.Config{}, fmt.Errorf("tools: %s: declared, but this version has nothing that could run it: "+
-			"a call would wait for ever; remove it", strings.Join(names, ", "))
+	switch {
 	case c.Steering != event.SteeringModeRequest && c.Steering != event.SteeringModeNative:
 		return loop.Config{}, fmt.Errorf("steering %q is not one of request_boundary, native", c.Steering)
 	case c.Continuation.ExpiresAt != "":

@@ -111,10 +111,14 @@ func keys(t reflect.Type, prefix string) []string {
 		if name == "" {
 			continue
 		}
-		if f.Type.Kind() == reflect.Struct {
-			out = append(out, keys(f.Type, prefix+name+".")...)
-		} else {
-			out = append(out, prefix+name)
+		out = append(out, prefix+name)
+		switch inner := f.Type; {
+		case inner.Kind() == reflect.Struct:
+			out = append(out, keys(inner, prefix+name+".")...)
+		case inner.Kind() == reflect.Pointer:
+			out = append(out, keys(inner.Elem(), prefix+name+".")...)
+		case inner.Kind() == reflect.Map && inner.Elem().Kind() == reflect.Struct:
+			out = append(out, keys(inner.Elem(), prefix+name+".NAME.")...)
 		}
 	}
 	return out

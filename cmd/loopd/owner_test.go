@@ -36,13 +36,16 @@ type rig struct {
 var answer = recorded.Compose("chatcmpl-1", "m", "Once ", "upon ", "a ", "time.")
 
 // newRig holds the answer to the first request after some frames (negative:
-// not at all).
-func newRig(t *testing.T, hold int) *rig {
+// not at all). Without answers of its own it gives always the same.
+func newRig(t *testing.T, hold int, answers ...recorded.Answer) *rig {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
+	if len(answers) == 0 {
+		answers = []recorded.Answer{answer}
+	}
 	r := &rig{t: t, ctx: ctx, dir: t.TempDir(), server: recorded.New(recorded.Config{
-		Answers: []recorded.Answer{answer},
+		Answers: answers,
 		Hold: func(n int) int {
 			if n == 1 {
 				return hold

@@ -47,6 +47,13 @@ The configuration file (--config) is YAML with the same settings:
   continuation: {max_segments: 8, no_progress: 2, max_tokens: 0, max_cost: 0, max_elapsed: 0s, expires_at}
   output_budget: 0
   context: {tokens: 0, share: 0.8}
+  tools:                      # each is run by one of nats, mcp
+    lookup: {nats: true, effect: read, description: Looks up., parameters: {type: object}}
+    charge: {nats: true, effect: write, approval: required, remote: charge.v2}
+    search: {mcp: files, trust_hints: true}      # or background: true
+  mcp_servers:
+    files: {command: [files-server, --ro], env: {MODE: ro}, pass_env: [TOKEN], dir, import: {only: [read], prefix: f_}}
+    web: {url: https://example.com/mcp, headers, header_env: {Authorization: WEB_AUTH}, connect_timeout: 30s}
   limits: {pending: 128, text: 16000}
   timeouts: {steer: 30s, operation: 2m, inspect: 30s, tool: 10m}
 
@@ -108,11 +115,19 @@ func (d *daemon) serve(ctx context.Context) error {
 	if settings.Steering == "native" && !p.Service().Native {
 		return fmt.Errorf("config: steering native: provider %s cannot steer while it answers; set steering to request_boundary", p.Service().ID)
 	}
+	box, err := d.config.toolbox(d.log)
+	if err != nil {
+		return fmt.Errorf("config: %w", err)
+	}
 	where, err := d.config.own(ctx, d.log)
 	if err != nil {
 		return err
 	}
 	defer where.close()
+	defer box.close()
+	if settings.Tools, err = box.open(ctx, where, d.config.Prefix, d.log); err != nil {
+		return err
+	}
 	if host, _, _ := d.config.address(); where.dir != "" && d.config.User == "" && !loopback(host) {
 		d.log.Warn("the server listens beyond this machine and asks for no password; set user and password_env", "listen", d.config.Listen)
 	}
@@ -127,17 +142,17 @@ func (d *daemon) serve(ctx context.Context) error {
 			}
 		}()
 	}
-	return d.run(ctx, where, p, settings)
+	return d.run(ctx, where, p, box, settings)
 }
 
-func (d *daemon) run(ctx context.Context, where *place, p runner.Provider, settings loop.Config) error {
+func (d *daemon) run(ctx context.Context, where *place, p runner.Provider, box *toolbox, settings loop.Config) error {
 	set, err := schemas.Load()
 	if err != nil {
 		return err
 	}
 	held := newClaims()
 	r, err := runner.New(runner.Config{
-		Owner: d.config.Owner, Loop: settings, Log: where.log, Provider: p, Logger: d.log, Validate: set.Input,
+		Owner: d.config.Owner, Loop: settings, Log: where.log, Provider: p, Tools: box, Logger: d.log, Validate: set.Input,
 		Writer: held.writer(where.log),
 	})
 	if err != nil {

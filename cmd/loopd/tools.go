@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/loopd/loopd/event"
+	"github.com/loopd/loopd/internal/tool/mcp"
+	"github.com/loopd/loopd/internal/tool/nats"
+	"github.com/loopd/loopd/internal/tool/router"
+	"github.com/loopd/loopd/loop"
+)
+
+// tool is one tool of the model: how it behaves, and what runs it.
+type tool struct {
+	Effect      string         `yaml:"effect"`     // read, idempotent, write (the default: nothing is repeated unasked)
+	Approval    string         `yaml:"approval"`   // none, required
+	Background  bool           `yaml:"background"` // a call becomes a job
+	Description string         `yaml:"description"`
+	Parameters  map[string]any `yaml:"parameters"` // JSON Schema of the arguments
+
+	NATS       bool   `yaml:"nats"`        // a process that serves <prefix>.tool.<remote> runs it
+	MCP        string `yaml:"mcp"`         // the one of mcp_servers that runs it
+	Remote     string `yaml:"remote"`      // what it is called there; "" = the same
+	TrustHints bool   `yaml:"trust_hints"` // take the effect from the server's hints
+}
+
+// mcpServer is a server of the Model Context Protocol: a command to start or
+// an address.
+type mcpServer struct {
+	Command   []string          `yaml:"command"`  // the program and its arguments
+	Env       map[string]string `yaml:"env"`      // further variables of the process
+	PassEnv   []string          `yaml:"pass_env"` // variables of our own that it gets, too
+	Dir       string            `yaml:"dir"`      // where it runs
+	URL       string            `yaml:"url"`      // streamable HTTP
+	Headers   map[string]string `yaml:"headers"`
+	HeaderEnv map[string]string `yaml:"header_env"` // headers whose values environment variables hold
+
+	ConnectTimeout duration `yaml:"connect_timeout"` // start and handshake; 0 = 30s
+	Import         *imports `yaml:"import"`          // its tools that need no entry in tools
+}
+
+// imports takes a server's tools as it lists them.
+type imports struct {
+	Only       []string `yaml:"only"`   // names at the server; empty = all
+	Prefix     string   `yaml:"prefix"` // before each name
+	Effect     string   `yaml:"effect"`
+	Approval   string   `yaml:"approval"`
+	Background bool     `yaml:"background"`
+	TrustHints bool     `yaml:"trust_hints"`
+}
+
+// loop is how the tool behaves.
+func (t tool) loop() (loop.Tool, error) {
+	out := loop.Tool{Effect: t.Effect, Approval: t.Approval, Background: t.Background, Description: t.Description}
+	if t.Parameters != nil {
+		b, err := json.Marshal(t.Parameters, json.Deterministic(true))
+		if err != nil {
+			return out, fmt.Errorf("parameters: %w", err)
+		}
+		out.Parameters = event.RawJSON(b)
+	}
+	return out, nil
+}
+
+// toolbox runs the tools of the configuration.
+type toolbox struct {
+	router  *router.Tools
+	nats    *overNATS
+	servers []*mcp.Tools
+}
+
+// overNATS are the tools over NATS, once there is a connection.
+type overNATS struct{ *nats.Tools }
+
+// toolbox checks the configured tools; it asks no server yet.
+func (c config) toolbox(log *slog.Logger) (*toolbox, error) {
+	box := &toolbox{nats: &overNATS{}}
+	r := router.Config{
+		NATS: box.nats, Servers: map[string]router.Server{}, Tools: map[string]router.Tool{}, Imports: map[string]router.Import{},
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.MCPServers)) {
+		s := c.MCPServers[name]
+		cfg, err := s.config(name, log)
+		if err != nil {
+			return nil, fmt.Errorf("mcp_servers.%s: %w", name, err)
+		}
+		tools, err := mcp.New(cfg)
+		if err != nil {
+			return nil, fmt.Errorf("mcp_servers: %w", err)
+		}
+		box.servers, r.Servers[name] = append(box.servers, tools), tools
+		if i := s.Import; i != nil {
+			r.Imports[name] = router.Import{
+				Only: i.Only, Prefix: i.Prefix, Effect: i.Effect, Approval: i.Approval, Background: i.Background, TrustHints: i.TrustHints,
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
+		t := c.Tools[name]
+		own, err := t.loop()
+		if err != nil {
+			return nil, fmt.Errorf("tools.%s: %w", name, err)
+		}
+		r.Tools[name] = router.Tool{Tool: own, NATS: t.NATS, MCP: t.MCP, Remote: t.Remote, TrustHints: t.TrustHints}
+	}
+	var err error
+	if box.router, err = router.New(r); err != nil {
+		return nil, fmt.Errorf("tools: %w", err)
+	}
+	return box, nil
+}
+
+func (s mcpServer) config(name string, log *slog.Logger) (mcp.Config, error) {
+	cfg := mcp.Config{
+		Name: name, Dir: s.Dir, URL: s.URL, Headers: maps.Clone(s.Headers), ConnectTimeout: time.Duration(s.ConnectTimeout), Logger: log,
+	}
+	if len(s.Command) > 0 {
+		cfg.Command, cfg.Args = s.Command[0], s.Command[1:]
+	}
+	for _, variable := range slices.Sorted(maps.Keys(s.Env)) {
+		cfg.Env = append(cfg.Env, variable+"="+s.Env[variable])
+	}
+	for _, variable := range s.PassEnv {
+		value, ok := os.LookupEnv(variable)
+		if !ok {
+			return cfg, fmt.Errorf("the environment variable %s (pass_env) is not set; set it, or leave it out", variable)
+		}
+		cfg.Env = append(cfg.Env, variable+"="+value)
+	}
+	for header, variable := range s.HeaderEnv {
+		value := os.Getenv(variable)
+		if value == "" {
+			return cfg, fmt.Errorf("the environment variable %s (header_env) is empty; set it to the value of %s", variable, header)
+		}
+		if cfg.Headers == nil {
+			cfg.Headers = map[string]string{}
+		}
+		cfg.Headers[header] = value
+	}
+	if len(s.Command) > 0 && len(s.HeaderEnv) > 0 {
+		return cfg, errors.New("header_env belongs to a url; give a command its secrets in pass_env")
+	}
+	return cfg, nil
+}
+
+// open connects the tools, and says how they behave: servers are asked for
+// what the configuration leaves out.
+func (b *toolbox) open(ctx context.Context, where *place, prefix string, log *slog.Logger) (map[string]loop.Tool, error) {
+	var err error
+	if b.nats.Tools, err = nats.New(where.log.Conn(), nats.Config{Prefix: prefix, Logger: log}); err != nil {
+		return nil, err
+	}
+	return b.router.Describe(ctx)
+}
+
+// Call and Inspect run calls, and look them up.
+func (b *toolbox) Call(ctx context.Context, req loop.ToolRequest) loop.ToolOutcome {
+	return b.router.Call(ctx, req)
+}
+
+func (b *toolbox) Inspect(ctx context.Context, req loop.ToolRequest) loop.ToolInspection {
+	return b.router.Inspect(ctx, req)
+}
+
+// close ends the servers.
+func (b *toolbox) close() {
+	var all sync.WaitGroup
+	for _, s := range b.servers {
+		all.Go(s.Close)
+	}
+	all.Wait()
+}
