@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopd/loopd/event"
@@ -132,6 +136,45 @@ func TestWriteWithoutReceiptIsReconciled(t *testing.T) {
 	}
 	if n := len(arrived); n != 1 {
 		t.Errorf("the write ran %d times", n)
+	}
+	r.sound(log)
+}
+
+// What an MCP server lists comes as tools, under a prefix, with the server's
+// own descriptions; a secret goes to it from the environment.
+func TestToolsOfAnMCPServer(t *testing.T) {
+	server := mcp.NewServer(&mcp.Implementation{Name: "files", Version: "1"}, nil)
+	type in struct {
+		Name string `json:"name"`
+	}
+	mcp.AddTool(server, &mcp.Tool{Name: "read", Description: "Reads a file.", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}},
+		func(_ context.Context, _ *mcp.CallToolRequest, a in) (*mcp.CallToolResult, any, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "content of " + a.Name}}}, nil, nil
+		})
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer k" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close)
+	t.Setenv("FILES_AUTH", "Bearer k")
+
+	r := newRig(t, -1, calls("call-1", "f_read", `{"name":"a.txt"}`), says("Read."))
+	r.configured(fmt.Sprintf("mcp_servers: {files: {url: %q, header_env: {Authorization: FILES_AUTH}, import: {prefix: f_, trust_hints: true}}}", web.URL))
+	log := r.visit()
+	r.submit(log, "in-1")
+	r.text(log, "in-1", "Read.")
+	if e := r.until(log, event.TypeInvocationProposed).Payload.(event.InvocationProposed); e.Tool != "f_read" || e.Effect != event.EffectRead {
+		t.Errorf("proposed %+v", e)
+	}
+	if e := r.until(log, event.TypeInvocationCompleted).Payload.(event.InvocationCompleted); e.Result != "content of a.txt" {
+		t.Errorf("completed with %+v", e)
+	}
+	if !strings.Contains(r.asked(1), "Reads a file.") {
+		t.Errorf("the model was not told of the tool: %s", r.asked(1))
 	}
 	r.sound(log)
 }
