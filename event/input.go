@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -237,11 +238,11 @@ func (in Input) checkTask() error {
 	return nil
 }
 
+// blank reports whether a text holds nothing but space, control and format
+// characters.
 func blank(s string) bool {
 	for _, r := range s {
-		switch r {
-		case ' ', '\t', '\n', '\r', '\v', '\f', 0x85, 0xA0, 0x2028, 0x2029, 0x3000, 0xFEFF, 0x200B:
-		default:
+		if !unicode.In(r, unicode.Z, unicode.Cc, unicode.Cf) {
 			return false
 		}
 	}

@@ -79,9 +79,12 @@ func (s *State) start(in Input, t Tick) step {
 	if in.Task != nil && in.Task.ID != "" {
 		task = in.Task.ID
 	}
+	bounds := s.Config.bounds(in.Task)
+	if before := s.task(task); before != nil {
+		bounds = within(bounds, before.Bounds)
+	}
 	return record(event.GenerationStarted{
-		GenerationID: t.IDs[0], InitialInputID: in.InputID, CallID: in.CallID, TaskID: task,
-		Bounds: s.Config.bounds(in.Task),
+		GenerationID: t.IDs[0], InitialInputID: in.InputID, CallID: in.CallID, TaskID: task, Bounds: bounds,
 	}, in.InputID)
 }
 
@@ -191,9 +194,7 @@ func (s *State) route() step {
 		}
 		switch {
 		case in.Phase == InputWaiting && in.Anchored():
-			return record(event.SteeringAccepted{
-				InputID: in.InputID, TargetGenerationID: g.ID, Delivery: event.DeliveryRequestBoundary,
-			}, in.InputID)
+			return s.acceptAnchored(in)
 		case s.steerable(in):
 			return record(event.SteeringSent{
 				InputID: in.InputID, TargetGenerationID: g.ID, Route: event.DeliveryNative,
@@ -204,6 +205,13 @@ func (s *State) route() step {
 		}, in.InputID)
 	}
 	return step{}
+}
+
+// acceptAnchored gives an anchored input to the boundary queue (contract 5.3).
+func (s *State) acceptAnchored(in Input) step {
+	return record(event.SteeringAccepted{
+		InputID: in.InputID, TargetGenerationID: s.Generation.ID, Delivery: event.DeliveryRequestBoundary,
+	}, in.InputID)
 }
 
 func (g *Generation) taken(id string) bool {
@@ -234,21 +242,22 @@ func (s *State) steerable(in Input) bool {
 	return true
 }
 
-// request goes on to the next operation: what is pending enters first, then
-// the bounds are asked, then the operation is admitted. Bounds hold what goes
-// on by itself: an input of a user that has just entered is answered.
+// request goes on to the next operation: the bounds are asked, then what is
+// pending enters, then the operation is admitted. Bounds hold what goes on by
+// itself: an input of a user that enters is answered, but not once the task's
+// authority has ended.
 func (s *State) request(t Tick) step {
 	g := s.Generation
+	if g.Claim == nil && g.Halt == nil {
+		if reason := s.exhausted(t.Now); reason != "" && !(s.yields() && g.Operation != nil && reason != event.StopAuthorityEnded) {
+			return s.halt(reason, "")
+		}
+	}
 	if st := s.boundary(); !st.empty() {
 		return st
 	}
 	if g.Claim != nil {
 		return step{inline: Admit{OperationID: g.Claim.OperationID}, boundary: !g.Taken}
-	}
-	if !g.Fresh || g.Operation == nil {
-		if reason := s.exhausted(t.Now); reason != "" {
-			return s.halt(reason, "")
-		}
 	}
 	return step{inline: Admit{OperationID: t.IDs[0]}, boundary: !g.Taken}
 }
@@ -275,6 +284,9 @@ func (s *State) work(t Tick) step {
 	case event.FinishToolCalls:
 		if s.Generation.Halt != nil {
 			return s.conclude(t)
+		}
+		if reason := s.overdue(t.Now); reason != "" {
+			return s.halt(reason, op.EndID)
 		}
 		st, settled := s.invoke(t)
 		if !settled {
@@ -321,9 +333,9 @@ func (s *State) conclude(t Tick) step {
 }
 
 // yields reports whether inputs that count for contract 5.4 (3) are pending,
-// or have been taken at this boundary already.
+// or are entering at this boundary, or have just entered.
 func (s *State) yields() bool {
-	if s.Generation.Taken {
+	if g := s.Generation; g.Fresh || len(g.Batch) > 0 {
 		return true
 	}
 	for _, in := range s.pendingInputs() {

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/loopd/loopd/event"
@@ -35,6 +36,60 @@ func narrow[N int | int64 | float64](configured, asked N) N {
 		return asked
 	}
 	return configured
+}
+
+// within are bounds, narrowed by those that the task has already.
+func within(b, task event.Bounds) event.Bounds {
+	b.MaxSegments = narrow(b.MaxSegments, task.MaxSegments)
+	b.MaxTokens = narrow(b.MaxTokens, task.MaxTokens)
+	b.MaxCost = narrow(b.MaxCost, task.MaxCost)
+	b.MaxElapsedMS = narrow(b.MaxElapsedMS, task.MaxElapsedMS)
+	b.NoProgress = narrow(b.NoProgress, task.NoProgress)
+	at, err := time.Parse(time.RFC3339Nano, task.ExpiresAt)
+	if own, none := time.Parse(time.RFC3339Nano, b.ExpiresAt); err == nil && (none != nil || at.Before(own)) {
+		b.ExpiresAt = task.ExpiresAt
+	}
+	return b
+}
+
+// grant is the one further set of bounds that a decision to continue gives
+// (contract 6.2): the old ones anew, but for an authority that ended: the
+// decision is its own, until the expires_at that it names.
+func (c Config) grant(task *event.Task, old event.Bounds) event.Bounds {
+	old.ExpiresAt = ""
+	return within(c.bounds(task), old)
+}
+
+// overdue is the bound of time that a generation reaches while it waits for
+// people: nothing runs, and what waits is withdrawn.
+func (s *State) overdue(now time.Time) string {
+	open := false
+	for _, inv := range s.Generation.Invocations {
+		if inv.Phase == InvocationDispatched {
+			return ""
+		}
+		open = open || !inv.Settled()
+	}
+	if !open {
+		return ""
+	}
+	switch reason := s.exhausted(now); reason {
+	case event.StopAuthorityEnded, event.StopTimeExhausted:
+		return reason
+	}
+	return ""
+}
+
+// deadline is when overdue may change by itself; zero = never.
+func (s *State) deadline() time.Time {
+	g := s.Generation
+	at, _ := time.Parse(time.RFC3339Nano, g.Bounds.ExpiresAt) // zero if there is none
+	if task := s.task(g.TaskID); task != nil && g.Bounds.MaxElapsedMS > 0 {
+		if end := task.Started.Add(time.Duration(g.Bounds.MaxElapsedMS) * time.Millisecond); at.IsZero() || end.Before(at) {
+			at = end
+		}
+	}
+	return at
 }
 
 // bound is the first bound that one more segment of the chain would break.
@@ -77,7 +132,7 @@ var actions = map[string]string{
 	event.StopCostExhausted:      "send a decision with verdict continue on the checkpoint to grant more cost",
 	event.StopNoProgress:         "read the text so far; send a decision with verdict continue only if it should try again",
 	event.StopCancelled:          "send the request again if it is still wanted",
-	event.StopAuthorityEnded:     "the task's expires_at has passed; send a new input with a new task",
+	event.StopAuthorityEnded:     "the task's expires_at has passed; send a decision with verdict continue on the checkpoint to renew it",
 	event.StopOperationUncertain: "inspect the original operation; nothing is sent again",
 	event.StopResponseExpired:    "the provider no longer has the response; send the request again if it is still wanted",
 	event.StopContextWindow:      "the context window is full; start a new session or shorten the input",
@@ -93,6 +148,8 @@ func (s *State) halt(reason, cause string) step {
 	}
 	if g.Cutoff != nil {
 		stop.CheckpointID = g.Cutoff.ID
+	} else if strings.Contains(stop.Action, "checkpoint") {
+		stop.Action = "the task has used what it was given; send a new input, with a new task, to go on"
 	}
 	return record(stop, cause)
 }

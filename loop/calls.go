@@ -103,18 +103,25 @@ func (s *State) repeats(tool, digest string) string {
 	return undispatched
 }
 
-// twin is how far the write that an invocation repeats has come.
-func (s *State) twin(inv Invocation) (InvocationPhase, bool) {
+// twins looks at the equal writes of the task before an invocation: whether
+// one is not settled yet, uncertain, or took effect.
+func (s *State) twins(inv Invocation) (open, uncertain, effective bool) {
 	task := s.task(s.Generation.TaskID)
-	if inv.Repeats == "" || task == nil {
-		return 0, false
+	if inv.Effect != event.EffectWrite || task == nil {
+		return false, false, false
 	}
 	for _, w := range task.Writes {
-		if w.InvocationID == inv.Repeats {
-			return w.Phase, true
+		if w.InvocationID == inv.InvocationID {
+			break
 		}
+		if w.Tool != inv.Tool || w.Digest != inv.InputDigest {
+			continue
+		}
+		open = open || w.Phase <= InvocationDispatched
+		uncertain = uncertain || w.Phase == InvocationUncertain
+		effective = effective || w.Phase == InvocationCompleted || w.Phase == InvocationReconciled
 	}
-	return 0, false
+	return open, uncertain, effective
 }
 
 // invoke moves the proposed calls on; settled means that the model can be
@@ -136,11 +143,11 @@ func (s *State) invoke(t Tick) (st step, settled bool) {
 func (s *State) moveOn(inv Invocation, t Tick) step {
 	switch inv.Phase {
 	case InvocationProposed:
-		twin, repeats := s.twin(inv)
+		open, uncertain, effective := s.twins(inv)
 		switch {
-		case repeats && twin < InvocationCompleted:
+		case open, uncertain:
 			return step{} // it waits until the earlier one is settled
-		case inv.Approval == event.ApprovalRequired, repeats && (twin == InvocationCompleted || twin == InvocationReconciled):
+		case inv.Approval == event.ApprovalRequired, effective:
 			return record(event.InvocationAwaitingApproval{InvocationID: inv.InvocationID, InputDigest: inv.InputDigest}, "")
 		}
 		return record(event.InvocationDispatched{InvocationID: inv.InvocationID}, "")
@@ -166,9 +173,9 @@ func (s *State) takeOver(inv Invocation, t Tick) step {
 	case inv.Epoch != s.Epoch && inv.Effect != event.EffectWrite:
 		return record(event.InvocationDispatched{InvocationID: inv.InvocationID}, "")
 	case inv.Look.final() && inv.Epoch != s.Epoch:
-		return s.uncertain(inv, event.UnknownOwnerLost)
+		return s.uncertain(inv, event.UnknownOwnerLost, "")
 	case inv.Look.final():
-		return s.uncertain(inv, "no_receipt")
+		return s.uncertain(inv, "no_receipt", "")
 	}
 	return step{}
 }
@@ -181,8 +188,8 @@ func (s *State) receipt(inv Invocation) step {
 	}, "")
 }
 
-func (s *State) uncertain(inv Invocation, reason string) step {
+func (s *State) uncertain(inv Invocation, reason, cause string) step {
 	return record(event.InvocationUncertain{
 		InvocationID: inv.InvocationID, Reason: reason, NextAction: event.ActionReconcile,
-	}, "")
+	}, cause)
 }

@@ -14,12 +14,24 @@ type CarryOut struct {
 }
 
 func (c CarryOut) decide(s State) (Fact, error) {
-	if len(s.Commands) == 0 || s.Commands[0].InputID != c.InputID {
+	cmd, ok := s.dueCommand()
+	if !ok || cmd.InputID != c.InputID {
 		return Fact{}, rejected("the command is not due")
 	}
-	cmd := s.Commands[0]
 	p := s.effect(cmd, c)
 	return Fact{Payload: p, Cause: cmd.InputID}, nil
+}
+
+// dueCommand is the first accepted command without effect that can have one
+// now: a continuation waits for the open generation to end.
+func (s *State) dueCommand() (Input, bool) {
+	for _, c := range s.Commands {
+		continues := c.Kind == event.KindDecision && c.Verdict == event.VerdictContinue && s.stopped(c.Target) != nil
+		if !continues || s.Generation == nil || s.Stop != nil {
+			return c, true
+		}
+	}
+	return Input{}, false
 }
 
 func (s *State) effect(cmd Input, c CarryOut) event.Payload {
@@ -73,7 +85,8 @@ func (s *State) decision(cmd Input, c CarryOut) event.Payload {
 	}
 	if chain := s.stopped(cmd.Target); chain != nil && cmd.Verdict == event.VerdictContinue && s.Generation == nil {
 		return event.GenerationStarted{
-			GenerationID: c.Tick.IDs[0], InitialInputID: cmd.InputID, CallID: cmd.CallID, TaskID: chain.TaskID, Bounds: chain.Bounds,
+			GenerationID: c.Tick.IDs[0], InitialInputID: cmd.InputID, CallID: cmd.CallID, TaskID: chain.TaskID,
+			Bounds: s.Config.grant(cmd.Task, chain.Bounds),
 		}
 	}
 	switch {
@@ -131,7 +144,7 @@ func (s *State) judge(cmd Input, inv Invocation) event.Payload {
 	if g := s.Generation; g == nil || g.ID != inv.GenerationID || s.closing() {
 		return refuse(cmd, event.RefuseGenerationEnded)
 	}
-	if twin, repeats := s.twin(inv); repeats && inv.open() && twin < InvocationCompleted {
+	if open, uncertain, _ := s.twins(inv); inv.open() && (open || uncertain) {
 		return refuse(cmd, event.RefuseReconciliationRequired)
 	}
 	switch {

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/loopd/loopd/event"
@@ -157,31 +158,36 @@ func (p *Past) request(config Config, r Request, parent string) Request {
 func (e entry) render(parent string) []Message {
 	m := e.message
 	m.Partial = parent != "" && m.OperationID == parent
-	for _, c := range e.calls {
+	ids := e.callIDs()
+	for i, c := range e.calls {
 		m.ToolCalls = append(m.ToolCalls, event.ToolCall{
-			ID: c.id(), Name: c.proposed.Tool, Arguments: c.proposed.Arguments, Closed: true,
+			ID: ids[i], Name: c.proposed.Tool, Arguments: c.proposed.Arguments, Closed: true,
 		})
 	}
 	if m.Text == "" && len(m.ToolCalls) == 0 {
 		return nil
 	}
 	messages := []Message{m}
-	for _, c := range e.calls {
+	for i, c := range e.calls {
 		text := c.answer
 		if !c.answered {
 			text = unanswered
 		}
-		messages = append(messages, Message{Role: RoleTool, Text: text, ToolCallID: c.id(), Tool: c.proposed.Tool})
+		messages = append(messages, Message{Role: RoleTool, Text: text, ToolCallID: ids[i], Tool: c.proposed.Tool})
 	}
 	return messages
 }
 
-// id is the provider's own id of the call; where it gave none, ours.
-func (c *call) id() string {
-	if c.proposed.ToolCallID != "" {
-		return c.proposed.ToolCallID
+// callIDs are the provider's own ids of an entry's calls; ours where it gave
+// none, or the same twice.
+func (e entry) callIDs() []string {
+	ids := make([]string, len(e.calls))
+	for i, c := range e.calls {
+		if ids[i] = c.proposed.ToolCallID; ids[i] == "" || slices.Contains(ids[:i], ids[i]) {
+			ids[i] = c.proposed.InvocationID
+		}
 	}
-	return c.proposed.InvocationID
+	return ids
 }
 
 func (c Config) toolSpecs() []ToolSpec {

@@ -59,7 +59,7 @@ func (c ClaimSession) decide(s State) (Fact, error) {
 type Advance struct{ Tick Tick }
 
 func (c Advance) decide(s State) (Fact, error) {
-	if s.Phase == PhaseOpen && len(s.Commands) == 0 {
+	if _, due := s.dueCommand(); s.Phase == PhaseOpen && !due {
 		if st := s.advance(c.Tick); st.fact != nil {
 			return *st.fact, nil
 		}
@@ -118,7 +118,7 @@ func (c DispatchRequest) decide(s State) (Fact, error) {
 
 // due reports whether the state wants this inline effect now.
 func (s *State) due(t Tick, e Effect) bool {
-	if len(s.Commands) > 0 || s.Generation == nil {
+	if _, due := s.dueCommand(); due || s.Generation == nil {
 		return false
 	}
 	st := s.advance(t)

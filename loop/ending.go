@@ -1,6 +1,8 @@
 package loop
 
 import (
+	"cmp"
+
 	"github.com/loopd/loopd/event"
 )
 
@@ -26,10 +28,15 @@ func (s *State) ending() (end, bool) {
 		return end{kind: event.TypeGenerationDetached, reason: event.DetachedStopped, cause: s.Stop.InputID}, true
 	case g.Abandon != "":
 		return end{kind: event.TypeGenerationDetached, reason: g.Operation.uncertainty(), cause: g.Abandon}, true
-	case g.Operation == nil:
+	case len(g.OperationIDs) == 0:
 		if g.Halt == nil {
 			return end{}, false
 		}
+		return end{kind: event.TypeGenerationFailed, reason: g.Halt.Reason, stage: "admission", next: g.Halt.Action}, true
+	}
+	if g.Halt != nil && g.Halt.Reason == event.StopAuthorityEnded && s.yields() {
+		// What users said since is not answered under an authority that ended,
+		// and a finish would say that it was.
 		return end{kind: event.TypeGenerationFailed, reason: g.Halt.Reason, stage: "admission", next: g.Halt.Action}, true
 	}
 	return s.operationEnding(g.Operation)
@@ -38,7 +45,7 @@ func (s *State) ending() (end, bool) {
 func (s *State) operationEnding(op *Operation) (end, bool) {
 	switch op.Phase {
 	case OperationFailed:
-		return end{kind: event.TypeGenerationFailed, reason: op.Failed.Code, stage: "provider_request", next: op.Failed.NextAction, cause: op.EndID}, true
+		return end{kind: event.TypeGenerationFailed, reason: cmp.Or(op.Failed.Code, codeUnnamed), stage: "provider_request", next: op.Failed.NextAction, cause: op.EndID}, true
 	case OperationUnknown:
 		if !op.Look.final() {
 			return end{}, false
@@ -170,7 +177,7 @@ func (s *State) endInvocations(e end) step {
 		case inv.Phase == InvocationDispatched && inv.JobID != "":
 			return s.receipt(inv)
 		case inv.Phase == InvocationDispatched:
-			return s.uncertain(inv, reason)
+			return s.uncertain(inv, reason, e.cause)
 		}
 	}
 	return step{}
@@ -205,7 +212,10 @@ func (s *State) holdInputs(e end) step {
 			continue
 		}
 		reason := e.holdReason()
-		if in.Anchored() && in.Phase != InputWaiting && g.accepts(in.InputID) {
+		if in.Anchored() && in.Phase == InputWaiting {
+			return s.acceptAnchored(in)
+		}
+		if in.Anchored() && g.accepts(in.InputID) {
 			return record(event.SteeringHeld{InputID: in.InputID, TargetGenerationID: g.ID, Reason: reason}, e.cause)
 		}
 		return record(event.InputHeld{InputID: in.InputID, Reason: reason, GenerationID: g.ID}, e.cause)

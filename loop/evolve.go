@@ -303,8 +303,10 @@ func (s *State) foldGeneration(e event.Event) string {
 		s.LastText = p.Text
 		return s.endGeneration(p.GenerationID)
 	case event.GenerationFailed:
+		s.LastText = ""
 		return s.endGeneration(p.GenerationID)
 	case event.GenerationDetached:
+		s.LastText = ""
 		return s.endGeneration(p.GenerationID)
 	}
 	return ""
@@ -334,6 +336,7 @@ func (s *State) foldStarted(e event.Event, p event.GenerationStarted) string {
 		named := g.Initial != nil && g.Initial.Task != nil && g.Initial.Task.ID != ""
 		s.Tasks = append(s.Tasks, Task{ID: p.TaskID, Named: named, Started: e.Time})
 	}
+	s.task(p.TaskID).Bounds = p.Bounds
 	s.Generation, s.Busy = g, true
 	return ""
 }

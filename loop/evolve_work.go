@@ -69,6 +69,9 @@ func (s *State) foldAdmitted(p event.OperationAdmitted) string {
 	g.OperationIDs = append(g.OperationIDs, p.OperationID)
 	g.Taken, g.Fresh = false, false
 	g.Cutoff, g.Claim, g.Final = nil, nil, ""
+	if p.Segment == 1 {
+		g.Halt = nil // of another chain, whose stop is told
+	}
 	if t := s.task(g.TaskID); t != nil {
 		t.Segments = g.Chain.Segment - g.Chain.Base
 	}
@@ -276,7 +279,7 @@ func (s *State) foldJob(e event.Event) string {
 		s.report(e, p.JobID, p.Result, true)
 	case event.JobCancelRequested:
 		if j := s.job(p.JobID); j != nil && j.running() {
-			j.Phase = JobCancelRequested
+			j.Phase, j.CancelBy = JobCancelRequested, e.Cause
 		}
 		s.dropCommand(e.Cause)
 	case event.JobCancelled:

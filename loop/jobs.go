@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 
@@ -21,14 +22,16 @@ func (j Job) resultInput() []byte {
 	if j.Failed {
 		text = "The job failed: " + text
 	}
-	b, err := json.Marshal(event.Input{
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(event.Input{
 		Version: event.Version, InputID: j.resultID(), Kind: event.KindService, Source: "tool:" + j.Tool,
 		Target: j.JobID, CallID: j.CallID, Text: text,
-	})
-	if err != nil {
+	}); err != nil {
 		panic("loop: an input is always JSON: " + err.Error())
 	}
-	return b
+	return bytes.TrimSpace(b.Bytes())
 }
 
 // isResult reports whether an inbox message is a reported job's own result:
@@ -60,7 +63,7 @@ func (c FinishJob) decide(s State) (Fact, error) {
 	}
 	switch {
 	case c.Cancelled:
-		return Fact{Payload: j.cancelled()}, nil
+		return Fact{Payload: j.cancelled(), Cause: j.CancelBy}, nil
 	case c.Outcome.Lost:
 		return Fact{Payload: event.JobRecovered{
 			JobID: j.JobID, CallID: j.CallID, Status: event.StatusUnknown, Outcome: event.OutcomeSavedEvidence,

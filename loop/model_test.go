@@ -52,7 +52,7 @@ func modelConfig(t *rapid.T) Config {
 			"pay":      {Effect: event.EffectWrite, Approval: event.ApprovalRequired},
 			"delegate": {Effect: event.EffectWrite, Background: true},
 		},
-		Bounds: &Bounds{MaxSegments: 3, NoProgress: 2, MaxTokens: 200, MaxElapsed: 10 * time.Minute},
+		Bounds: &Bounds{MaxSegments: 3, NoProgress: 2, MaxTokens: 60, MaxElapsed: 10 * time.Minute},
 	}
 	c.Limits.Pending = 4
 	return c
@@ -124,6 +124,12 @@ func (m *model) content(*rapid.T) {
 	in := event.Input{InputID: m.fresh(), Kind: event.Kind(m.pick("kind", "user", "steer", "service")), Text: "text"}
 	if in.Kind == event.KindService {
 		in.Source = "weather"
+	}
+	if rapid.IntRange(0, 3).Draw(m.T, "task") == 0 {
+		in.Task = &event.Task{ID: m.pick("task id", "", "a", "b"), MaxElapsed: m.pick("elapsed", "", "60s")}
+		if rapid.Bool().Draw(m.T, "expires") {
+			in.Task.ExpiresAt = m.w.now.Add(time.Minute).Format(time.RFC3339)
+		}
 	}
 	if g := m.w.state.Generation; g != nil && in.Kind == event.KindSteer && rapid.Bool().Draw(m.T, "anchored") {
 		in.TargetGenerationID = g.ID

@@ -105,8 +105,7 @@ func Next(s State, t Tick) Plan {
 	if s.Phase != PhaseOpen {
 		return Plan{}
 	}
-	if len(s.Commands) > 0 {
-		c := s.Commands[0]
+	if c, ok := s.dueCommand(); ok {
 		if s.asksLook(c.Input) {
 			p := Plan{Effects: s.jobEffects()}
 			s.generationEffects(t, &p)
@@ -166,6 +165,9 @@ func (s *State) generationEffects(t Tick, p *Plan) {
 		}
 	}
 	for _, inv := range g.Invocations {
+		if !inv.Settled() && inv.Phase != InvocationDispatched {
+			p.wakeAt(s.deadline())
+		}
 		if inv.Phase != InvocationDispatched {
 			continue
 		}
@@ -187,13 +189,18 @@ func (s *State) look(t Tick, p *Plan, l Look, e Effect) {
 			wait = min(wait, s.Config.Timeouts.PollMin<<shift)
 		}
 		if at := l.At.Add(wait); at.After(t.Now) {
-			if p.WakeAt.IsZero() || at.Before(p.WakeAt) {
-				p.WakeAt = at
-			}
+			p.wakeAt(at)
 			return
 		}
 	}
 	p.Effects = append(p.Effects, e)
+}
+
+// wakeAt asks for a look no later than at; zero asks for nothing.
+func (p *Plan) wakeAt(at time.Time) {
+	if !at.IsZero() && (p.WakeAt.IsZero() || at.Before(p.WakeAt)) {
+		p.WakeAt = at
+	}
 }
 
 func (s *State) toolRequest(inv Invocation) ToolRequest {

@@ -1,6 +1,8 @@
 package loop
 
 import (
+	"cmp"
+
 	"github.com/loopd/loopd/event"
 )
 
@@ -68,9 +70,13 @@ func completed(id string, c Completion, recovered, late bool) event.OperationCom
 
 func failed(id string, f Failure, late bool) event.OperationFailed {
 	return event.OperationFailed{
-		OperationID: id, Dispatch: f.Dispatch, Code: f.Code, HTTPStatus: f.HTTPStatus, NextAction: f.NextAction, Late: late,
+		OperationID: id, Dispatch: f.Dispatch, Code: cmp.Or(f.Code, codeUnnamed), HTTPStatus: f.HTTPStatus,
+		NextAction: cmp.Or(f.NextAction, "see the provider's status; send the input again if it is still wanted"), Late: late,
 	}
 }
+
+// codeUnnamed is the code of a failure that the provider gives no name.
+const codeUnnamed = "provider_error"
 
 // SawOperation brings a read-only look-up of an operation that has not ended,
 // or whose end is unknown.

@@ -33,7 +33,7 @@ type InputPast struct {
 	Kind     event.Kind
 	Digest   string   // of the accepted content
 	Refused  []string // digests that were refused
-	Over     bool     // held, withdrawn
+	Over     bool     // held, withdrawn or unknown
 }
 
 // TargetPast is what is known of an id that is not an input's.
@@ -79,6 +79,10 @@ func (p *Past) foldInputs(e event.Event) {
 		p.inputs[f.InputID] = in
 	case event.InputHeld:
 		p.over(f.InputID)
+	case event.InputUnknown:
+		in := p.inputs[f.InputID]
+		in.Over = true
+		p.inputs[f.InputID] = in
 	case event.InputWithdrawn:
 		p.over(f.InputID)
 	}

@@ -237,6 +237,7 @@ type Job struct {
 	Result    string
 	Failed    bool
 	EndID     string
+	CancelBy  string // input id of the cancel_job that was carried out
 }
 
 // running reports whether the job counts as active.
@@ -250,7 +251,8 @@ type Task struct {
 	Tokens    int64
 	Cost      float64
 	Segments  int
-	Completed []string // its invocation.completed, in order
+	Bounds    event.Bounds // the narrowest that any of its inputs asked for
+	Completed []string     // its invocation.completed, in order
 	Writes    []Write
 }
 

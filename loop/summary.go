@@ -35,7 +35,8 @@ type Summarize struct {
 }
 
 func (c Summarize) decide(s State) (Fact, error) {
-	if st := s.advance(c.Tick); len(s.Commands) > 0 || s.Generation == nil || st.inline == nil || !strings.HasPrefix(st.inline.Key(), "admit") {
+	_, due := s.dueCommand()
+	if st := s.advance(c.Tick); due || s.Generation == nil || st.inline == nil || !strings.HasPrefix(st.inline.Key(), "admit") {
 		return Fact{}, rejected("no operation is about to be admitted")
 	}
 	return Fact{Payload: c.ContextSummarized, Cause: s.Generation.LeadID}, nil

@@ -146,7 +146,7 @@ func pattern(p string) string {
 		return "an RFC 3339 time in UTC such as 2026-01-01T00:00:00.000000Z"
 	case strings.HasPrefix(p, "^(0|(("):
 		return "a duration such as 90s or 1h30m"
-	case strings.HasPrefix(p, "[^ "):
+	case strings.HasPrefix(p, `[^\p{Z}`):
 		return "text that is not blank"
 	case strings.Contains(p, `+\.[`):
 		return "family.transition"

@@ -15,7 +15,8 @@ import (
 type task struct {
 	cancel    context.CancelCauseFunc
 	cancelled bool
-	asked     bool // by a person, not by the state: it runs to its end
+	asked     bool // it runs to its end, wanted or not: a person asked, or its receipt is evidence
+	done      bool
 }
 
 // Why a task's context ends, where it matters to its outcome.
@@ -96,7 +97,7 @@ func (s *session) reconcile(plan loop.Plan) {
 		}
 	}
 	for key, t := range s.running {
-		if !wanted[key] && !t.asked {
+		if !wanted[key] && (!t.asked || t.done) {
 			t.cancel(errUnwanted)
 			delete(s.running, key)
 		}
@@ -129,7 +130,7 @@ func (s *session) start(e loop.Effect) {
 			look, cancel := s.within(timeouts.Inspect)
 			defer cancel(nil)
 			return s.sawInvocation(e.Request, s.inspectTool(look, e.Request))
-		})
+		}).asked = true
 	case loop.InspectInvocation:
 		s.spawn(e.Key(), timeouts.Inspect, func(ctx context.Context) func() error {
 			found := s.inspectTool(ctx, e.Request)
@@ -159,7 +160,10 @@ func (s *session) spawn(key string, timeout time.Duration, work func(context.Con
 		defer s.outside.Add(-1)
 		defer cancel(nil)
 		if done := work(ctx); done != nil && !errors.Is(context.Cause(ctx), errUnwanted) {
-			s.post(func() { s.finish(done()) })
+			s.post(func() {
+				t.done = true
+				s.finish(done())
+			})
 		}
 	})
 	return t
@@ -221,7 +225,7 @@ func (s *session) sawInvocation(req loop.ToolRequest, found loop.ToolInspection)
 func (s *session) inspect(operation string) {
 	key := loop.Inspect{OperationID: operation}.Key()
 	if s.running[key] == nil {
-		s.look(key, loop.Request{SessionID: s.id, OperationID: operation}, "", s.state.Config.Timeouts.Inspect).asked = true
+		s.look(key, s.request(operation), "", s.state.Config.Timeouts.Inspect).asked = true
 	}
 }
 
