@@ -130,14 +130,14 @@ func (r *Runner) Run(ctx context.Context, claim bool) error {
 // notice hears that an input is in a session's inbox.
 func (r *Runner) notice(id string, inboxSeq uint64) {
 	r.mu.Lock()
-	claims, known := r.claims, r.sessions[id]
-	r.mu.Unlock()
-	if known == nil && claims {
-		known = r.session(id)
+	known := r.sessions[id]
+	if known == nil && r.claims {
+		known = r.begin(id)
 	}
 	if known != nil {
-		known.hint(inboxSeq)
+		known.hint(inboxSeq) // with the lock: forget sees it, or the next session does
 	}
+	r.mu.Unlock()
 	for {
 		old := r.noticed.Load()
 		if inboxSeq <= old || r.noticed.CompareAndSwap(old, inboxSeq) {
@@ -156,11 +156,18 @@ func (r *Runner) session(id string) *session {
 	if s := r.sessions[id]; s != nil {
 		return s
 	}
+	return r.begin(id)
+}
+
+// begin starts a session; r.mu is held.
+func (r *Runner) begin(id string) *session {
 	s := newSession(r, id)
-	r.sessions[id] = s
-	if r.ctx.Err() != nil {
+	if r.ctx.Err() != nil { // nothing begins any more
+		s.drop()
+		close(s.ended)
 		return s
 	}
+	r.sessions[id] = s
 	r.wg.Go(s.run)
 	return s
 }
@@ -181,7 +188,11 @@ func (r *Runner) Claim(ctx context.Context, id string) error {
 		delete(r.sessions, id)
 	}
 	r.mu.Unlock()
-	return r.session(id).ask(ctx, func(s *session) error { return s.claim() })
+	return r.session(id).ask(ctx, func(s *session) error {
+		err := s.claim()
+		s.finish(err) // a lost race ends it here: the next claim reads what the other one appended
+		return err
+	})
 }
 
 // Inspect looks an operation's original up now, read-only.
@@ -211,7 +222,9 @@ func (r *Runner) Close(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	r.cancel()
+	r.mu.Lock()
+	r.cancel() // no session begins behind it
+	r.mu.Unlock()
 	r.wg.Wait()
 	return nil
 }

@@ -132,6 +132,8 @@ func (s *session) run() {
 			work()
 		case <-s.poke:
 		case <-s.ctx.Done():
+		}
+		if s.over() {
 			return
 		}
 	}

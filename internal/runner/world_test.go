@@ -41,7 +41,7 @@ type world struct {
 	notes  *notes
 
 	mu     sync.Mutex
-	stored []event.Event
+	seen   []event.Event
 	more   chan struct{} // closed and renewed when something is stored
 }
 
@@ -95,23 +95,40 @@ func (w *world) note(rec event.Record) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.stored = append(w.stored, e)
+	w.seen = append(w.seen, e)
 	close(w.more)
 	w.more = make(chan struct{})
 	return nil
 }
 
-// events are the session's stored events so far.
+// events are the session's events that the tail has seen so far.
 func (w *world) events(session string) []event.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var of []event.Event
-	for _, e := range w.stored {
+	for _, e := range w.seen {
 		if e.SessionID == session {
 			of = append(of, e)
 		}
 	}
 	return of
+}
+
+// stored reads the session's events from the log itself.
+func (w *world) stored(session string) []event.Event {
+	w.t.Helper()
+	var all []event.Event
+	for rec, err := range w.log.Events(w.ctx, session) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		e, err := event.Decode(rec.Data)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
 }
 
 // await waits until the session's events are such.
