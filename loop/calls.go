@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/loopd/loopd/event"
@@ -80,27 +81,24 @@ func (s *State) propose(call event.ToolCall, t Tick) step {
 	return record(p, g.Operation.EndID)
 }
 
-// repeats is the latest equal write of the task that was dispatched, else the
-// latest that still may be.
+// repeats is the latest equal write of the task that was dispatched; where none
+// was yet, the first that still may be.
 func (s *State) repeats(tool, digest string) string {
 	task := s.task(s.Generation.TaskID)
 	if task == nil {
 		return ""
 	}
-	undispatched := ""
-	for i := len(task.Writes) - 1; i >= 0; i-- {
-		w := task.Writes[i]
-		if w.Tool != tool || w.Digest != digest {
-			continue
-		}
-		if w.Dispatched {
-			return w.InvocationID
-		}
-		if undispatched == "" && w.Phase <= InvocationApproved {
-			undispatched = w.InvocationID
+	dispatched, waiting := "", ""
+	for _, w := range task.Writes {
+		switch {
+		case w.Tool != tool || w.Digest != digest:
+		case w.Dispatched:
+			dispatched = w.InvocationID
+		case waiting == "" && w.Phase <= InvocationApproved:
+			waiting = w.InvocationID
 		}
 	}
-	return undispatched
+	return cmp.Or(dispatched, waiting)
 }
 
 // twins looks at the equal writes of the task before an invocation: whether
