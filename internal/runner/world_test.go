@@ -40,9 +40,9 @@ type world struct {
 	log    *eventlog.Log
 	notes  *notes
 
-	mu     sync.Mutex
-	seen   []event.Event
-	more   chan struct{} // closed and renewed when something is stored
+	mu   sync.Mutex
+	seen []event.Event
+	more chan struct{} // closed and renewed when something is stored
 }
 
 // newWorld starts a server and follows its log. tune may change both.
