@@ -67,8 +67,8 @@ func (e *GapError) Error() string {
 	return fmt.Sprintf("the frames %d to %d of operation %s are missing: data loss in the stream of frames", e.From, e.To, e.OperationID)
 }
 
-// CutError says that the frames of an operation break off: its owner was lost.
-// Log is what the log says became of it.
+// CutError says that the frames of an operation break off: its owner was lost,
+// or gave it up. Log is what the log says became of it.
 type CutError struct {
 	OperationID string
 	Last        uint64 // the last frame, 0 = none
@@ -76,7 +76,7 @@ type CutError struct {
 }
 
 func (e *CutError) Error() string {
-	return fmt.Sprintf("the frames of operation %s break off after %d: its owner was lost; the log says %s", e.OperationID, e.Last, e.Log)
+	return fmt.Sprintf("the frames of operation %s break off after %d, without an end of their own; the log says %s", e.OperationID, e.Last, e.Log)
 }
 
 // tokens is one reading of an operation's frames.
@@ -165,7 +165,7 @@ func (t *tokens) take(rec event.Record) error {
 }
 
 // follow reads on until the operation ends. The log is watched beside the
-// frames: an owner that was lost writes no last one.
+// frames: an owner that was lost, or gave the operation up, writes no last one.
 func (t *tokens) follow(ctx context.Context) error {
 	following, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -87,7 +87,7 @@ Data go to standard output, talk to standard error. Exit status: 0 done,
 		return fmt.Errorf("%s: %w; see %s --help", cmd.Name(), err, cmd.CommandPath())
 	})
 	root.AddCommand(
-		demoCommand(io), serveCommand(io), submitCommand(io), eventsCommand(io), inspectCommand(io),
+		demoCommand(io), serveCommand(io), submitCommand(io), eventsCommand(io), tokensCommand(io), inspectCommand(io),
 		doctorCommand(io), scenarioCommand(io), versionCommand(io),
 	)
 	return root
