@@ -38,6 +38,16 @@ type Config struct {
 	// (default 10 000); more are counted only.
 	MaxParked int
 
+	// NoWAL writes no log ahead of the tables: faster, and a crash, of this
+	// process too, loses what was not flushed; it is folded again. For builds in
+	// the making.
+	NoWAL bool
+
+	// Fatal is called, at most once, where Pebble cannot go on: its disk is full
+	// or gone. It should end the process; nothing that was promised is lost.
+	// Default: a panic.
+	Fatal func(error)
+
 	// Logger gets what Pebble has to say, its routine at debug level; nil is
 	// silence.
 	Logger *slog.Logger
@@ -82,6 +92,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxParked == 0 {
 		c.MaxParked = 10_000
+	}
+	if c.Fatal == nil {
+		c.Fatal = func(err error) { panic(err) }
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

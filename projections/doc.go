@@ -16,14 +16,20 @@
 //     reason, and stops nobody. A store that cannot be read is [ErrCorrupt],
 //     and stops.
 //  5. A store never writes to the log.
+//  6. One process has a store open at a time; [Store.Checkpoint] gives others a copy.
+//  7. Which of several builds is served is one file, CURRENT, replaced whole
+//     ([Builds]); a build is served only once it is ready, and the served one is
+//     never removed.
 //
 // What lies under which key:
 //
+//	m/clean           there while nobody writes: the last writer closed the store
 //	m/identity        the stream, the view versions, the layout; written once, synced
 //	m/progress        the offset, and how many records are parked; in every batch
+//	h SEQUENCE        a proven hole of the stream, by its first sequence
 //	p SEQUENCE        a parked record; eight bytes, big endian
 //	r VIEW SESSION ID a row, as view.Encode wrote it, under view.Key's ordered bytes
 //
-// It does not choose a build, follow a stream or serve queries over a network:
-// that is cmd/projector.
+// It does not follow a stream, prove holes or serve queries over a network: that
+// is cmd/projector.
 package projections

@@ -44,3 +44,17 @@ type OffsetError struct{ A, B uint64 }
 func (e *OffsetError) Error() string {
 	return fmt.Sprintf("projections: compare: one store is at offset %d, the other at %d; fold both to the same", e.A, e.B)
 }
+
+// InUseError says that another process, or another part of this one, has a
+// store or a directory of builds.
+type InUseError struct {
+	Dir string
+	Use string // what it is used for
+	Err error
+}
+
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("projections: %s is in use to %s by another process; stop that one, or give each projector a directory of its own", e.Dir, e.Use)
+}
+
+func (e *InUseError) Unwrap() error { return e.Err }

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -23,17 +22,21 @@ type Store struct {
 	cfg Config
 	db  *pebble.DB
 
+	lock *pebble.Lock // one process a store
+
 	identity identity      // fixed once open
 	applying sync.Mutex    // one batch at a time; guards progress
 	progress progress      // as in the last committed batch
 	offset   atomic.Uint64 // progress.Offset, for readers
 	closed   atomic.Bool
+	clean    bool // the last writer closed it; fixed once open
 }
 
 // progress is how far the store has folded.
 type progress struct {
-	Offset uint64 `json:"offset"` // stream sequence of the last folded record, 0 = none
-	Parked uint64 `json:"parked"` // records that could not be folded, kept or only counted
+	Offset  uint64 `json:"offset"`           // stream sequence of the last folded record, 0 = none
+	Parked  uint64 `json:"parked"`           // records that could not be folded, kept or only counted
+	Missing uint64 `json:"missing,omitzero"` // stream sequences skipped as proven holes
 }
 
 // identity is what a store is a fold of.
@@ -48,11 +51,13 @@ const layout = 1
 var (
 	keyIdentity = []byte("m/identity")
 	keyProgress = []byte("m/progress")
+	keyClean    = []byte("m/clean") // there while nobody writes: its writer closed it
 )
 
 const (
 	prefixRow    = 'r'
 	prefixParked = 'p'
+	prefixHole   = 'h'
 )
 
 // Open opens the store in dir, or makes it. It refuses with
@@ -68,17 +73,46 @@ func open(dir string, cfg Config, fresh bool) (*Store, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("projections: open %s: %w", dir, err)
 	}
+	lock, err := lockStore(dir, cfg)
+	if err != nil {
+		return nil, err
+	}
 	opts := cfg.pebble()
-	opts.ErrorIfExists = fresh
+	opts.ErrorIfExists, opts.Lock = fresh, lock
 	db, err := pebble.Open(dir, opts)
 	if err != nil {
-		return nil, fmt.Errorf("projections: open %s: %w", dir, corrupt(err))
+		return nil, errors.Join(fmt.Errorf("projections: open %s: %w", dir, corrupt(err)), lock.Close())
 	}
-	s := &Store{dir: dir, cfg: cfg, db: db}
-	if err := s.identify(); err != nil {
-		return nil, errors.Join(err, db.Close())
+	s := &Store{dir: dir, cfg: cfg, db: db, lock: lock}
+	if err = s.identify(); err == nil {
+		err = s.mark()
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close(), lock.Close())
 	}
 	return s, nil
+}
+
+// mark takes the mark of a clean end away, synced, before the first write.
+func (s *Store) mark() error {
+	_, closer, err := s.db.Get(keyClean)
+	switch {
+	case errors.Is(err, pebble.ErrNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("projections: open %s: %w", s.dir, corrupt(err))
+	}
+	s.clean = true
+	if err := closer.Close(); err != nil || s.cfg.ReadOnly {
+		return err
+	}
+	if err := s.db.Delete(keyClean, s.cfg.synced()); err != nil {
+		return fmt.Errorf("projections: open %s: %w", s.dir, corrupt(err))
+	}
+	if s.cfg.NoWAL {
+		return s.flush()
+	}
+	return nil
 }
 
 func (c Config) pebble() *pebble.Options {
@@ -89,7 +123,9 @@ func (c Config) pebble() *pebble.Options {
 		MemTableSize:       c.MemTableBytes,
 		MaxOpenFiles:       c.OpenFiles,
 		FormatMajorVersion: pebble.FormatTableFormatV6,
-		Logger:             pebbleLogger{c.Logger},
+		Logger:             pebbleLogger{c.Logger, c.Fatal},
+		DisableWAL:         c.NoWAL,
+		EventListener:      &pebble.EventListener{BackgroundError: c.background},
 
 		MemTableStopWritesThreshold: 3,
 	}
@@ -139,27 +175,59 @@ func (s *Store) begin() error {
 	if err != nil {
 		return fmt.Errorf("projections: open %s: identity: %w", s.dir, err)
 	}
-	if err := s.db.Set(keyIdentity, b, pebble.Sync); err != nil {
+	if err := s.db.Set(keyIdentity, b, s.cfg.synced()); err != nil {
 		return fmt.Errorf("projections: open %s: identity: %w", s.dir, corrupt(err))
 	}
+	if !s.cfg.NoWAL {
+		return nil
+	}
+	return s.flush()
+}
+
+// flush puts everything that was applied on disk.
+func (s *Store) flush() error {
+	if err := s.db.Flush(); err != nil {
+		return fmt.Errorf("projections: flush %s: %w", s.dir, corrupt(err))
+	}
 	return nil
+}
+
+// synced is how a write that must be on disk is written.
+func (c Config) synced() *pebble.WriteOptions {
+	if c.NoWAL {
+		return pebble.NoSync // flush follows
+	}
+	return pebble.Sync
 }
 
 // Stream is the stream that the store folds.
 func (s *Store) Stream() Stream { return s.identity.Stream }
 
+// Clean reports whether the store's last writer had closed it when it was
+// opened: else what that one had folded last may have to be folded again.
+func (s *Store) Clean() bool { return s.clean }
+
+// Versions are the views of the store.
+func (s *Store) Versions() []view.Version { return slices.Clone(s.identity.Views) }
+
 // Offset is the stream sequence of the last folded record, 0 before the first.
 func (s *Store) Offset() uint64 { return s.offset.Load() }
 
-// Close ends the store. Snapshots and iterations must have ended. A second
-// Close does nothing.
+// Close ends the store, all of it on disk. Snapshots and iterations must have
+// ended. A second Close does nothing.
 func (s *Store) Close() error {
 	s.applying.Lock()
 	defer s.applying.Unlock()
 	if s.closed.Swap(true) {
 		return nil
 	}
-	if err := s.db.Close(); err != nil {
+	var err error
+	if !s.cfg.ReadOnly {
+		if err = s.db.Set(keyClean, nil, s.cfg.synced()); err == nil && s.cfg.NoWAL {
+			err = s.db.Flush()
+		}
+	}
+	if err := errors.Join(err, s.db.Close(), s.lock.Close()); err != nil {
 		return fmt.Errorf("projections: close %s: %w", s.dir, err)
 	}
 	return nil
@@ -192,20 +260,3 @@ func corrupt(err error) error {
 func rowKey(k view.Key) []byte { return k.Append([]byte{prefixRow}) }
 
 func parkedKey(seq uint64) []byte { return binary.BigEndian.AppendUint64([]byte{prefixParked}, seq) }
-
-// pebbleLogger hands Pebble's words to slog: its routine is nobody's news.
-type pebbleLogger struct{ to *slog.Logger }
-
-func (l pebbleLogger) Infof(format string, args ...any) {
-	l.to.Debug("pebble: " + fmt.Sprintf(format, args...))
-}
-
-func (l pebbleLogger) Errorf(format string, args ...any) {
-	l.to.Error("pebble: " + fmt.Sprintf(format, args...))
-}
-
-// Fatalf does not return: Pebble calls it where going on would damage data.
-func (l pebbleLogger) Fatalf(format string, args ...any) {
-	l.to.Error("pebble: " + fmt.Sprintf(format, args...))
-	panic("projections: pebble cannot go on: " + fmt.Sprintf(format, args...))
-}
