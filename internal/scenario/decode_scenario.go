@@ -174,6 +174,9 @@ func (d decoder) pattern(n *node, what string) Pattern {
 		d.fail(n.line, "%s is a map of fields such as {type: generation.finished}, not %s", what, n.what())
 	}
 	fields, _ := n.value().(map[string]any)
+	if t, ok := fields["type"].(string); ok && what != "projection" && !strings.HasPrefix(t, "$") && !event.Known(event.Type(t)) {
+		d.fail(n.line, "%s: there is no event type %q; contract section 4 lists them", what, t)
+	}
 	return Pattern{Line: n.line, Fields: fields, source: n.flow()}
 }
 

@@ -1,10 +1,12 @@
 package scenario
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -108,7 +110,22 @@ func readTree(path string) (*node, error) {
 	return parseTree(path, b)
 }
 
+// invalidUTF8 is where the first byte stands that is not UTF-8, -1 for none.
+func invalidUTF8(b []byte) int {
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+	return -1
+}
+
 func parseTree(path string, b []byte) (*node, error) {
+	if i := invalidUTF8(b); i >= 0 {
+		return nil, &ParseError{File: path, Line: 1 + bytes.Count(b[:i], []byte("\n")), Msg: "not UTF-8; save the file as UTF-8"}
+	}
 	file, err := parser.ParseBytes(b, 0)
 	if err != nil {
 		var at yaml.Error
