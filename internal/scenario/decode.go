@@ -15,7 +15,14 @@ func Load(path string) (*Scenario, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decode(path, root)
+	sc, err := decode(path, root)
+	if err != nil {
+		return nil, err
+	}
+	if unknown := sc.unknownType(); unknown != nil {
+		return nil, unknown
+	}
+	return sc, nil
 }
 
 // Parse reads a scenario from bytes; name stands for the file in messages.

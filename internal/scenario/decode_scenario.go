@@ -174,10 +174,27 @@ func (d decoder) pattern(n *node, what string) Pattern {
 		d.fail(n.line, "%s is a map of fields such as {type: generation.finished}, not %s", what, n.what())
 	}
 	fields, _ := n.value().(map[string]any)
-	if t, ok := fields["type"].(string); ok && what != "projection" && !strings.HasPrefix(t, "$") && !event.Known(event.Type(t)) {
-		d.fail(n.line, "%s: there is no event type %q; contract section 4 lists them", what, t)
-	}
 	return Pattern{Line: n.line, Fields: fields, source: n.flow()}
+}
+
+// unknownType is the first pattern that names an event type which the contract
+// does not have: it would never match, and `never` would always hold.
+func (sc *Scenario) unknownType() *ParseError {
+	patterns := append(append([]Pattern{}, sc.Expect...), sc.Never...)
+	for _, c := range sc.Count {
+		patterns = append(patterns, c.Pattern)
+	}
+	for _, step := range sc.Host {
+		if a, ok := step.Do.(Await); ok {
+			patterns = append(append(patterns, a.All...), a.Any...)
+		}
+	}
+	for _, p := range patterns {
+		if t, ok := p.Fields["type"].(string); ok && !strings.HasPrefix(t, "$") && !event.Known(event.Type(t)) {
+			return &ParseError{File: sc.File, Line: p.Line, Msg: fmt.Sprintf("there is no event type %q; contract section 4 lists them", t)}
+		}
+	}
+	return nil
 }
 
 func (d decoder) patterns(n *node, what string) []Pattern {

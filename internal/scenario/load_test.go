@@ -203,7 +203,6 @@ func TestParseNamesFileAndLine(t *testing.T) {
 		"tool entry":       {"tools:\n  a:\n    - {value: 1}\n", 3, `unknown key "value"`},
 		"result and error": {"tools:\n  a:\n    - {result: 1, error: x}\n", 3, "not both"},
 		"expect text":      {"expect:\n  - generation.started\n", 2, "a map of fields"},
-		"event type":       {"never:\n  - {type: generation.began}\n", 2, "no event type"},
 		"not UTF-8":        {"about: a\nsession: \xff\n", 2, "not UTF-8"},
 		"count":            {"count:\n  - {type: generation.started}\n", 2, "count needs n"},
 		"count n":          {"count:\n  - {type: generation.started, n: -1}\n", 2, "whole number"},

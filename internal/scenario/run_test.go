@@ -73,6 +73,7 @@ func TestMainNamesWhatDoesNotHold(t *testing.T) {
 		"fail/name.yaml":   {ExitNotHeld, []string{`:3: submit: $job is not bound`}},
 		"fail/owner.yaml":  {ExitNotHeld, []string{`:3: no owner c runs`}},
 		"unread/key.yaml":  {ExitUnread, []string{`:4: unknown key "waits" in a host step`}},
+		"unread/type.yaml": {ExitUnread, []string{`:5: there is no event type "generation.began"`}},
 		"unread/none.yaml": {ExitUnread, []string{`no such file`}},
 	} {
 		var out, errs bytes.Buffer
