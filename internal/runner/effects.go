@@ -29,6 +29,9 @@ var (
 // move does what the plan asks for; moved tells that Next must be asked again.
 func (s *session) move(plan loop.Plan, t loop.Tick) (moved bool, err error) {
 	if plan.Record {
+		if s.r.draining.Load() && s.beginsTools(loop.Advance{Tick: t}) {
+			return false, nil
+		}
 		return true, s.record(loop.Advance{Tick: t})
 	}
 	if len(plan.Effects) == 1 {
@@ -56,6 +59,21 @@ func (s *session) move(plan loop.Plan, t loop.Tick) (moved bool, err error) {
 	}
 	s.reconcile(plan)
 	return false, nil
+}
+
+// beginsTools reports whether a step would dispatch the first of a response's
+// calls; what follows a first one belongs to it.
+func (s *session) beginsTools(step loop.Advance) bool {
+	fact, err := loop.Decide(s.state, step)
+	if _, dispatches := fact.Payload.(event.InvocationDispatched); err != nil || !dispatches {
+		return false
+	}
+	for _, inv := range s.state.Generation.Invocations {
+		if inv.Phase == loop.InvocationDispatched {
+			return false
+		}
+	}
+	return true
 }
 
 // request is the one that the operation asks, or would ask if it were admitted
@@ -332,14 +350,27 @@ func (s *session) call(key string, req loop.Request, quiet time.Duration) {
 	})
 }
 
-// begin opens the operation's frames before anything leaves.
+// begin opens the operation's frames before anything leaves; while the log
+// does not answer, it tries again.
 func (s *session) begin(ctx context.Context, req loop.Request, st *stream) loop.Outcome {
-	if err := st.frames.add(ctx, event.Frame{Type: event.FrameStarted, GenerationID: req.GenerationID}); err != nil {
-		s.log.Error("an operation's frames cannot be saved; its request is not sent", "operation", req.OperationID, "err", err)
-		return loop.Failure{
-			Dispatch: event.DispatchNotDispatched, Code: "frames_unavailable",
-			NextAction: "the log does not take frames; see the process's log, then send the input again",
+	began, wait := time.Now(), 20*time.Millisecond
+	for {
+		err := st.frames.add(ctx, event.Frame{Type: event.FrameStarted, GenerationID: req.GenerationID})
+		if err == nil {
+			return s.generate(ctx, req, st)
 		}
+		if ctx.Err() != nil || s.r.killed.Load() || errors.Is(err, event.ErrFenced) || time.Since(began) > s.r.cfg.Patience {
+			s.log.Error("an operation's frames cannot be saved; its request is not sent", "operation", req.OperationID, "err", err)
+			return loop.Failure{
+				Dispatch: event.DispatchNotDispatched, Code: "frames_unavailable",
+				NextAction: "the log does not take frames; see the process's log, then send the input again",
+			}
+		}
+		s.log.Warn("the log does not take an operation's first frame; trying again", "operation", req.OperationID, "err", err)
+		st.rewind()
+		if s.rest(wait) != nil {
+			continue // it ends above
+		}
+		wait = min(2*wait, 2*time.Second)
 	}
-	return s.generate(ctx, req, st)
 }

@@ -172,12 +172,19 @@ func (r *Runner) begin(id string) *session {
 	return s
 }
 
-// forget lets a session that failed be read again.
+// forget lets a session that failed be read again: at the next input, or at
+// once, but once only, if it was told of inputs that it did not take.
 func (r *Runner) forget(s *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.sessions[s.id] == s {
-		delete(r.sessions, s.id)
+	if r.sessions[s.id] != s {
+		return
+	}
+	delete(r.sessions, s.id)
+	if hinted := s.hinted.Load(); hinted > s.cursor.Load() && r.claims && !s.second {
+		next := r.begin(s.id)
+		next.second = true
+		next.hint(hinted)
 	}
 }
 

@@ -32,6 +32,7 @@ type session struct {
 	past     *loop.Past
 	appender Appender
 	owned    bool // this runner claimed the epoch that state is in
+	second   bool // it follows one that failed, for the inputs behind the failure
 	running  map[string]*task
 	wake     func() // stops the timer for the next look
 }
@@ -147,6 +148,7 @@ func (s *session) fail(err error) {
 		s.log.Info("another owner has taken the session over; it ends here")
 	default:
 		s.log.Error("the session ends here; the next input, or the next start of the process, reads it again", "err", err)
+		s.cancel()
 		s.r.forget(s)
 	}
 }
@@ -157,8 +159,30 @@ func (s *session) drop() {
 	s.busy.Store(0)
 }
 
-// load folds the session's events.
+// load folds the session's events; while the log does not answer, again.
 func (s *session) load() error {
+	began, wait := time.Now(), 100*time.Millisecond
+	for {
+		err := s.read()
+		var unread *unreadError
+		if !errors.As(err, &unread) || s.over() || time.Since(began) > s.r.cfg.Patience {
+			return err
+		}
+		s.log.Warn("the session cannot be read; trying again", "err", err)
+		if err := s.rest(wait); err != nil {
+			return err
+		}
+		wait = min(2*wait, 10*time.Second)
+	}
+}
+
+// unreadError says that the log gave no answer; what it holds is not known.
+type unreadError struct{ err error }
+
+func (e *unreadError) Error() string { return e.err.Error() }
+func (e *unreadError) Unwrap() error { return e.err }
+
+func (s *session) read() error {
 	select {
 	case s.r.opening <- struct{}{}:
 		defer func() { <-s.r.opening }()
@@ -169,7 +193,7 @@ func (s *session) load() error {
 	var last uint64
 	for rec, err := range s.r.cfg.Log.Events(s.ctx, s.id) {
 		if err != nil {
-			return fmt.Errorf("runner: read session %s: %w", s.id, err)
+			return fmt.Errorf("runner: read session %s: %w", s.id, &unreadError{err})
 		}
 		e, err := event.Decode(rec.Data)
 		if err != nil {
