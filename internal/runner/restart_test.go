@@ -41,10 +41,25 @@ func TestKilledAnywhere(t *testing.T) {
 	w.audit()
 }
 
+// steerMidway makes the provider get an input in the middle of its first
+// answer.
+func (w *world) steerMidway(session string, p *provider, answer loop.SteerAnswer) {
+	var once sync.Once
+	p.answer = func(_ context.Context, req loop.Request, out loop.Stream) loop.Outcome {
+		once.Do(func() {
+			if _, err := w.log.SubmitPlain(w.ctx, session, "midway", body(event.Input{InputID: "midway", Kind: event.KindSteer, Text: "call write"})); err != nil {
+				w.t.Error(err)
+			}
+		})
+		return p.converse(req, out)
+	}
+	p.steer = func(context.Context, string, event.Input) loop.SteerAnswer { return answer }
+}
+
 // script is what a round sends: each is a user's message unless it says more.
 var script = []event.Input{
 	{Text: "hello"}, {Text: "call look"}, {Text: "call write"}, {Text: "call look, write, look"}, {Text: "cut"},
-	{Text: "call job"}, {Text: "call write, job"}, {Kind: event.KindSteer, Text: "so"}, {Kind: event.KindService, Source: "clock", Text: "noon"},
+	{Text: "call job"}, {Text: "call write, job"}, {Text: "call ask"}, {Text: "call ask, write, look"}, {Kind: event.KindSteer, Text: "so"}, {Kind: event.KindService, Source: "clock", Text: "noon"},
 	{Kind: event.KindInterrupt}, {Kind: event.KindWithdraw, Target: "i0"}, {Kind: event.KindUser, Text: " "},
 }
 
@@ -61,15 +76,21 @@ func (w *world) killRound(session string, rnd *rand.Rand) {
 		}
 		sent = w.send(session, in)
 	}
+	native := rnd.IntN(2) == 0
+	w.steerMidway(session, p, loop.SteerAnswer(rnd.IntN(3)))
 	for range kills {
-		k := &killer{at: 1 + rnd.IntN(12), before: rnd.IntN(2) == 0, done: make(chan struct{})}
-		g := w.prepareFor(session, p, s, k)
+		k := &killer{at: 1 + rnd.IntN(12), way: rnd.IntN(3), done: make(chan struct{})}
+		g := w.prepareFor(session, p, s, k, native)
 		k.kill = g.r.Kill
 		g.start(true)
 		w.poll("the kill, or the end", func() bool { return k.dead() || g.r.Noticed() >= sent && g.r.Settled() })
-		g.kill()
+		if k.way == killNever { // the next one takes the session over from a living owner
+			defer g.kill()
+		} else {
+			g.kill()
+		}
 	}
-	g := w.prepareFor(session, p, s, nil)
+	g := w.prepareFor(session, p, s, nil, native)
 	g.start(true)
 	w.reconcile(session, g, sent)
 	w.send(session, event.Input{InputID: "end", Kind: event.KindStop})
@@ -101,11 +122,18 @@ func (w *world) killRound(session string, rnd *rand.Rand) {
 func (w *world) reconcile(session string, g *rig, sent uint64) {
 	w.t.Helper()
 	decided := map[string]bool{}
+	decide := func(prefix string, in event.Input) {
+		in.InputID, in.Kind = prefix+in.Target, event.KindDecision
+		if !decided[in.InputID] {
+			decided[in.InputID] = true
+			sent = w.send(session, in)
+		}
+	}
 	w.poll("rest", func() bool {
 		if g.r.Noticed() < sent || !g.r.Settled() {
 			return false
 		}
-		open, jobs := 0, 0
+		before, open, jobs := sent, 0, 0
 		for _, e := range w.stored(session) {
 			switch f := e.Payload.(type) {
 			case event.GenerationStarted:
@@ -117,28 +145,34 @@ func (w *world) reconcile(session string, g *rig, sent uint64) {
 			case event.JobReturned, event.JobFailed, event.JobCancelled, event.JobRecovered:
 				jobs--
 			case event.InvocationUncertain:
-				if !decided[f.InvocationID] {
-					decided[f.InvocationID] = true
-					sent = w.send(session, event.Input{InputID: "d-" + f.InvocationID, Kind: event.KindDecision, Target: f.InvocationID, Verdict: event.VerdictReconciled, Text: "as it is"})
-					return false
-				}
+				decide("d-", event.Input{Target: f.InvocationID, Verdict: event.VerdictReconciled, Text: "as it is"})
+			case event.InvocationAwaitingApproval:
+				decide("a-", event.Input{Target: f.InvocationID, Verdict: event.VerdictApprove, InputDigest: f.InputDigest})
 			}
 		}
-		return open == 0 && jobs == 0
+		return open == 0 && jobs == 0 && sent == before
 	})
 }
 
 // killer kills its runner at the n-th append.
 type killer struct {
-	at     int
-	before bool
-	kill   func()
-	done   chan struct{}
-	once   sync.Once
+	at   int
+	way  int // one of the kill constants
+	kill func()
+	done chan struct{}
+	once sync.Once
 
 	mu sync.Mutex
 	n  int
 }
+
+// When an owner is killed: before its append is stored, after it, or not at all,
+// but followed.
+const (
+	killBefore = iota
+	killAfter
+	killNever
+)
 
 func (k *killer) dead() bool {
 	select {
@@ -159,7 +193,9 @@ func (k *killer) now() bool {
 
 func (k *killer) strike() error {
 	k.once.Do(func() {
-		k.kill()
+		if k.way != killNever {
+			k.kill()
+		}
 		close(k.done)
 	})
 	return errors.New("killed")
@@ -172,22 +208,27 @@ type mortal struct {
 
 func (m mortal) Append(ctx context.Context, e event.Event) (uint64, error) {
 	now := m.killer.now()
-	if now && m.killer.before {
+	if now && m.killer.way == killBefore {
 		return 0, m.killer.strike()
 	}
 	seq, err := m.Appender.Append(ctx, e)
 	if now {
-		return 0, m.killer.strike()
+		if died := m.killer.strike(); m.killer.way == killAfter {
+			return 0, died
+		}
 	}
 	return seq, err
 }
 
 // prepareFor is a runner that knows one session of the log alone.
-func (w *world) prepareFor(session string, p *provider, s *workshop, k *killer) *rig {
+func (w *world) prepareFor(session string, p *provider, s *workshop, k *killer, native bool) *rig {
 	w.t.Helper()
 	return w.prepare(p, func(c *runner.Config) {
 		c.Tools, c.Log = s, onlySession{c.Log, session}
 		c.Loop.Timeouts.PollMin = time.Millisecond
+		if native {
+			c.Loop.Steering = event.SteeringModeNative
+		}
 		if k != nil {
 			writer := c.Writer
 			c.Writer = func(session string, last uint64) runner.Appender { return mortal{writer(session, last), k} }
