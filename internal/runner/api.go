@@ -56,7 +56,8 @@ type Steerer interface {
 	Steer(ctx context.Context, operationID string, in event.Input) loop.SteerAnswer
 }
 
-// Tools run invocations.
+// Tools run invocations. When ctx ends they return promptly: Lost, unless the
+// receipt is there, which is still taken.
 type Tools interface {
 	Call(ctx context.Context, req loop.ToolRequest) loop.ToolOutcome
 	Inspect(ctx context.Context, req loop.ToolRequest) loop.ToolInspection

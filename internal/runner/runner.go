@@ -217,8 +217,9 @@ func (r *Runner) Kill() {
 	r.cancel()
 }
 
-// Close ends the runner in order: no new operation begins, those that run may
-// end until ctx does. It is not the end of any session.
+// Close ends the runner in order: no operation and no tool begins, those that
+// run may end until ctx does. It is not the end of any session: what is pending
+// stays pending for the next owner (contract 5.5).
 func (r *Runner) Close(ctx context.Context) error {
 	r.draining.Store(true)
 	tick := time.NewTicker(10 * time.Millisecond)
