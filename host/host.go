@@ -106,6 +106,38 @@ func (h *Host) Await(ctx context.Context, session, inputID string) (Result, erro
 	return found, nil
 }
 
+// Look is Await without the wait: what the log says by now. A nil result of an
+// input that is known is still to come; one that is not known was never
+// submitted, or has left the inbox untaken.
+func (h *Host) Look(ctx context.Context, session, inputID string) (r Result, known bool, err error) {
+	w := waiting{id: inputID}
+	for rec, err := range h.log.Events(ctx, session) {
+		if err != nil {
+			return nil, false, fmt.Errorf("host: look at input %q: %w", inputID, err)
+		}
+		e, err := event.Decode(rec.Data)
+		if err != nil {
+			return nil, false, fmt.Errorf("host: look at input %q: stream sequence %d: %w", inputID, rec.StreamSeq, err)
+		}
+		if r = w.take(e); r != nil {
+			return r, true, nil
+		}
+	}
+	if w.kind != "" {
+		return nil, true, nil
+	}
+	for after := uint64(0); ; {
+		d, more, err := h.log.NextInput(ctx, session, after)
+		if err != nil {
+			return nil, false, fmt.Errorf("host: look at input %q: %w", inputID, err)
+		}
+		if !more || d.InputID == inputID {
+			return nil, more, nil
+		}
+		after = d.InboxSeq
+	}
+}
+
 // errEnough ends the reading of a caller who wants no more.
 var errEnough = errors.New("the caller has enough")
 

@@ -11,6 +11,7 @@ import (
 	"github.com/loopd/loopd/event"
 	"github.com/loopd/loopd/eventlog"
 	"github.com/loopd/loopd/host"
+	"github.com/loopd/loopd/internal/natsembed"
 	"github.com/loopd/loopd/internal/provider/scripted"
 )
 
@@ -175,4 +176,67 @@ func await(ctx context.Context, t *testing.T, h *host.Host, session string, want
 			return
 		}
 	}
+}
+
+// A look waits for nothing: it tells what the log says by now.
+func TestLook(t *testing.T) {
+	ctx, house := serve(t, says("late", scripted.Wait{Gate: "answer"}))
+	h := host.New(house.log)
+	look := func(session, id string) (host.Result, bool) {
+		t.Helper()
+		r, known, err := h.Look(ctx, session, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r, known
+	}
+	if r, known := look("s", "in-1"); r != nil || known {
+		t.Errorf("never submitted: %+v, known %t", r, known)
+	}
+	if _, err := h.Submit(ctx, "s", user("in-1", "Wait")); err != nil {
+		t.Fatal(err)
+	}
+	if r, known := look("s", "in-1"); r != nil || !known {
+		t.Errorf("in the inbox, or accepted: %+v, known %t", r, known)
+	}
+	await(ctx, t, h, "s", event.TypeOperationDispatched)
+	if r, known := look("s", "in-1"); r != nil || !known {
+		t.Errorf("at work: %+v, known %t", r, known)
+	}
+	house.gates.Open("answer")
+	await(ctx, t, h, "s", event.TypeSessionIdle)
+	if r, known := look("s", "in-1"); !known || r.(host.Finished).Fact.Text != "late" {
+		t.Errorf("answered: %+v, known %t", r, known)
+	}
+	if r, known := look("s", "in-2"); r != nil || known {
+		t.Errorf("another: %+v, known %t", r, known)
+	}
+
+	// Where no owner takes it up, it lies in the inbox, behind others.
+	quiet := openQuiet(ctx, t)
+	q := host.New(quiet)
+	for _, id := range []string{"in-1", "in-2"} {
+		if _, err := q.Submit(ctx, "s", user(id, "Hello")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r, known, err := q.Look(ctx, "s", "in-2"); r != nil || !known || err != nil {
+		t.Errorf("in the inbox: %+v, known %t, %v", r, known, err)
+	}
+}
+
+// openQuiet is a log without an owner.
+func openQuiet(ctx context.Context, t *testing.T) *eventlog.Log {
+	t.Helper()
+	server, err := natsembed.Start(natsembed.Config{Dir: t.TempDir(), MaxStore: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Shutdown)
+	log, err := eventlog.Open(ctx, eventlog.Config{InProcess: server, URL: server.ClientURL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(log.Close)
+	return log
 }

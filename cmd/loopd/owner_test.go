@@ -39,6 +39,12 @@ var answer = recorded.Compose("chatcmpl-1", "m", "Once ", "upon ", "a ", "time."
 // not at all). Without answers of its own it gives always the same.
 func newRig(t *testing.T, hold int, answers ...recorded.Answer) *rig {
 	t.Helper()
+	return newRigHolding(t, map[int]int{1: hold}, answers...)
+}
+
+// newRigHolding holds the answers to some requests, each after some frames.
+func newRigHolding(t *testing.T, hold map[int]int, answers ...recorded.Answer) *rig {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	if len(answers) == 0 {
@@ -47,8 +53,8 @@ func newRig(t *testing.T, hold int, answers ...recorded.Answer) *rig {
 	r := &rig{t: t, ctx: ctx, dir: t.TempDir(), server: recorded.New(recorded.Config{
 		Answers: answers,
 		Hold: func(n int) int {
-			if n == 1 {
-				return hold
+			if after, held := hold[n]; held {
+				return after
 			}
 			return -1
 		},

@@ -47,10 +47,11 @@ The configuration file (--config) is YAML with the same settings:
   continuation: {max_segments: 8, no_progress: 2, max_tokens: 0, max_cost: 0, max_elapsed: 0s, expires_at}
   output_budget: 0
   context: {tokens: 0, share: 0.8}
-  tools:                      # each is run by one of nats, mcp
+  tools:                      # each is run by one of nats, mcp, session
     lookup: {nats: true, effect: read, description: Looks up., parameters: {type: object}}
     charge: {nats: true, effect: write, approval: required, remote: charge.v2}
     search: {mcp: files, trust_hints: true}      # or background: true
+    research: {session: true}                    # a session of its own, in the background
   mcp_servers:
     files: {command: [files-server, --ro], env: {MODE: ro}, pass_env: [TOKEN], dir, import: {only: [read], prefix: f_}}
     web: {url: https://example.com/mcp, headers, header_env: {Authorization: WEB_AUTH}, connect_timeout: 30s}

@@ -14,6 +14,8 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/loopd/loopd/event"
+	"github.com/loopd/loopd/host"
+	"github.com/loopd/loopd/internal/tool/delegate"
 	"github.com/loopd/loopd/internal/tool/mcp"
 	"github.com/loopd/loopd/internal/tool/nats"
 	"github.com/loopd/loopd/internal/tool/router"
@@ -28,6 +30,7 @@ type tool struct {
 	Description string         `yaml:"description"`
 	Parameters  map[string]any `yaml:"parameters"` // JSON Schema of the arguments
 
+	Session    bool   `yaml:"session"`     // a session of its own does the work, in the background
 	NATS       bool   `yaml:"nats"`        // a process that serves <prefix>.tool.<remote> runs it
 	MCP        string `yaml:"mcp"`         // the one of mcp_servers that runs it
 	Remote     string `yaml:"remote"`      // what it is called there; "" = the same
@@ -72,31 +75,65 @@ func (t tool) loop() (loop.Tool, error) {
 	return out, nil
 }
 
-// toolbox runs the tools of the configuration.
-type toolbox struct {
-	router  *router.Tools
-	nats    *overNATS
-	servers []*mcp.Tools
+// delegated is how a tool behaves whose work a session of its own does. The
+// same invocation finds the same session: it can be asked again.
+func (t tool) delegated() (loop.Tool, error) {
+	if t.NATS || t.MCP != "" || t.Remote != "" || t.TrustHints {
+		return loop.Tool{}, errors.New("a session runs it: leave out nats, mcp, remote and trust_hints")
+	}
+	out, err := t.loop()
+	out.Background = true
+	if out.Effect == "" {
+		out.Effect = event.EffectIdempotent
+	}
+	if out.Description == "" {
+		out.Description = delegate.Description
+	}
+	if out.Parameters == nil {
+		out.Parameters = event.RawJSON(delegate.Parameters)
+	}
+	return out, err
 }
 
-// overNATS are the tools over NATS, once there is a connection.
+// toolbox runs the tools of the configuration.
+type toolbox struct {
+	router   *router.Tools
+	nats     *overNATS
+	servers  []*mcp.Tools
+	sessions map[string]bool // tools that sessions of their own run
+	delegate *delegate.Tool  // runs them
+}
+
+// overNATS are the tools over NATS, once there is a connection. The router
+// checks its configuration before there is one, and calls nothing.
 type overNATS struct{ *nats.Tools }
 
 // toolbox checks the configured tools; it asks no server yet.
 func (c config) toolbox(log *slog.Logger) (*toolbox, error) {
-	box := &toolbox{nats: &overNATS{}}
+	box := &toolbox{nats: &overNATS{}, sessions: map[string]bool{}}
 	r := router.Config{
 		NATS: box.nats, Servers: map[string]router.Server{}, Tools: map[string]router.Tool{}, Imports: map[string]router.Import{},
 	}
+	if err := errors.Join(c.addServers(box, r, log), c.addTools(box, r)); err != nil {
+		return nil, err
+	}
+	var err error
+	if box.router, err = router.New(r); err != nil {
+		return nil, fmt.Errorf("tools: %w", err)
+	}
+	return box, nil
+}
+
+func (c config) addServers(box *toolbox, r router.Config, log *slog.Logger) error {
 	for _, name := range slices.Sorted(maps.Keys(c.MCPServers)) {
 		s := c.MCPServers[name]
 		cfg, err := s.config(name, log)
 		if err != nil {
-			return nil, fmt.Errorf("mcp_servers.%s: %w", name, err)
+			return fmt.Errorf("mcp_servers.%s: %w", name, err)
 		}
 		tools, err := mcp.New(cfg)
 		if err != nil {
-			return nil, fmt.Errorf("mcp_servers: %w", err)
+			return fmt.Errorf("mcp_servers: %w", err)
 		}
 		box.servers, r.Servers[name] = append(box.servers, tools), tools
 		if i := s.Import; i != nil {
@@ -105,19 +142,26 @@ func (c config) toolbox(log *slog.Logger) (*toolbox, error) {
 			}
 		}
 	}
+	return nil
+}
+
+func (c config) addTools(box *toolbox, r router.Config) error {
 	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
 		t := c.Tools[name]
-		own, err := t.loop()
+		var own loop.Tool
+		var err error
+		if t.Session {
+			own, err = t.delegated()
+			box.sessions[name], t.NATS = true, true // the router checks it and names it to the model; executor runs it
+		} else {
+			own, err = t.loop()
+		}
 		if err != nil {
-			return nil, fmt.Errorf("tools.%s: %w", name, err)
+			return fmt.Errorf("tools.%s: %w", name, err)
 		}
 		r.Tools[name] = router.Tool{Tool: own, NATS: t.NATS, MCP: t.MCP, Remote: t.Remote, TrustHints: t.TrustHints}
 	}
-	var err error
-	if box.router, err = router.New(r); err != nil {
-		return nil, fmt.Errorf("tools: %w", err)
-	}
-	return box, nil
+	return nil
 }
 
 func (s mcpServer) config(name string, log *slog.Logger) (mcp.Config, error) {
@@ -160,16 +204,27 @@ func (b *toolbox) open(ctx context.Context, where *place, prefix string, log *sl
 	if b.nats.Tools, err = nats.New(where.log.Conn(), nats.Config{Prefix: prefix, Logger: log}); err != nil {
 		return nil, err
 	}
+	if b.delegate, err = delegate.New(children{host.New(where.log)}, delegate.Config{Logger: log}); err != nil {
+		return nil, err
+	}
 	return b.router.Describe(ctx)
 }
 
-// Call and Inspect run calls, and look them up.
+// Call runs a call where its tool is.
 func (b *toolbox) Call(ctx context.Context, req loop.ToolRequest) loop.ToolOutcome {
-	return b.router.Call(ctx, req)
+	return b.executor(req.Tool).Call(ctx, req)
 }
 
+// Inspect looks a call up where its tool is.
 func (b *toolbox) Inspect(ctx context.Context, req loop.ToolRequest) loop.ToolInspection {
-	return b.router.Inspect(ctx, req)
+	return b.executor(req.Tool).Inspect(ctx, req)
+}
+
+func (b *toolbox) executor(tool string) router.Executor {
+	if b.sessions[tool] {
+		return b.delegate
+	}
+	return b.router
 }
 
 // close ends the servers.
