@@ -39,7 +39,7 @@ func TestCloseLetsCallsEnd(t *testing.T) {
 			close(release)
 			receive(t, "Close", closed)
 			all := w.stored("s")
-			if count(all, event.TypeOperationCompleted) != 1 || p.requests() != 1 || len(s.ran) != 0 {
+			if count(all, event.TypeOperationAdmitted) != 1 || count(all, event.TypeOperationCompleted) != 1 || p.requests() != 1 || len(s.ran) != 0 {
 				t.Errorf("%d requests, tools %v:\n%s", p.requests(), s.ran, outline(all))
 			}
 			before := w.head()

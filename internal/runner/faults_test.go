@@ -307,6 +307,33 @@ func TestLateReceiptIsEvidence(t *testing.T) {
 	w.audit()
 }
 
+// TestInterruptEndsTheCall: what is no longer wanted is cancelled, and what it
+// still answers is nobody's.
+func TestInterruptEndsTheCall(t *testing.T) {
+	w, p := newWorld(t, nil), newProvider()
+	begun, ended := make(chan struct{}), make(chan struct{})
+	p.answer = func(ctx context.Context, req loop.Request, out loop.Stream) loop.Outcome {
+		close(begun)
+		<-ctx.Done()
+		close(ended)
+		return loop.Completion{FinishReason: "stop", Finish: event.FinishStop, Text: "late", ResponseDigest: event.Digest(nil)}
+	}
+	g := w.run(p, nil)
+	w.say("s", "i1", "hello")
+	receive(t, "the request", begun)
+	w.send("s", event.Input{InputID: "x", Kind: event.KindInterrupt})
+	all := w.awaitIdle("s", 1)
+	if u := last[event.OperationUnknown](t, all); u.Reason != event.UnknownCancelled {
+		t.Errorf("unknown: %+v", u)
+	}
+	receive(t, "the end of the call", ended)
+	w.poll("rest", g.r.Settled)
+	if n := count(w.stored("s"), event.TypeOperationCompleted); n != 0 {
+		t.Error("the answer of an interrupted operation is taken")
+	}
+	w.audit()
+}
+
 // TestSteeringThatFails: whatever is not a definite answer is unknown, and the
 // input is never queued.
 func TestSteeringThatFails(t *testing.T) {
