@@ -23,13 +23,11 @@ import (
 //     cancellation) is not marked;
 //  2. sent: its bytes may have left;
 //  3. status: the HTTP status of its answer;
-//  4. resumed: its answer broke off and was asked for again, read-only;
-//  5. told: a message that followed, which is its cancellation, went out.
+//  4. told: a message that followed, which is its cancellation, went out.
 type dispatch struct {
 	claimed atomic.Bool
 	sent    atomic.Bool
 	status  atomic.Int32
-	resumed atomic.Bool
 	told    chan struct{}
 	tell    func() // closes told; may be called again
 }
@@ -107,8 +105,6 @@ func (d *dispatch) judge(err error) ending {
 	// own have the same type, further down.
 	wire, direct := errors.Unwrap(err).(*jsonrpc.Error)
 	switch {
-	case d.resumed.Load():
-		return ending{fate: lost}
 	case !d.sent.Load():
 		return ending{fate: unsent, stale: true, err: err}
 	case status == http.StatusNotFound && errors.Is(err, sdk.ErrSessionMissing):
@@ -117,7 +113,7 @@ func (d *dispatch) judge(err error) ending {
 		return ending{fate: refused, err: fmt.Errorf("it redirects (HTTP %d); configure the address that it redirects to", status)}
 	case refusals[status]:
 		return ending{fate: refused, err: fmt.Errorf("it refused the call: HTTP %d %s%s", status, http.StatusText(status), detail(err))}
-	case status != 0 && status/100 != 2, !direct:
+	case !direct:
 		return ending{fate: lost}
 	}
 	return ending{fate: answered, err: fmt.Errorf("%s (code %d)", wire.Message, wire.Code)}

@@ -27,17 +27,12 @@ func (rt *roundTripper) close() { rt.base.CloseIdleConnections() }
 // RoundTrip is http.RoundTripper's.
 func (rt *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	d, ctx := dispatchOf(req.Context()), req.Context()
-	call := false
+	call := req.Method == http.MethodPost && d.claim()
 	switch {
-	case d == nil:
-	case req.Method != http.MethodPost:
-		d.resumed.Store(true)
-	default:
-		if call = d.claim(); call {
-			ctx = d.trace(ctx)
-		} else {
-			defer d.tell()
-		}
+	case call:
+		ctx = d.trace(ctx)
+	case d != nil && req.Method == http.MethodPost:
+		defer d.tell()
 	}
 	req = req.Clone(ctx)
 	for name, value := range rt.headers {

@@ -238,6 +238,31 @@ func TestAForgottenSession(t *testing.T) {
 	}
 }
 
+// TestARefusedSession: a server that spells "unknown session" in its own way
+// gets a new one from the next call.
+func TestARefusedSession(t *testing.T) {
+	h := overHTTP(t, func(c *Config) { c.Protocol = legacy })
+	first := ""
+	h.onCalls(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		id := r.Header.Get("Mcp-Session-Id")
+		if first == "" {
+			first = id
+		}
+		if id != first {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"no valid session"}}`)
+	})
+	if out := h.Call(t.Context(), ask("echo")); !out.Failed || !strings.Contains(out.Result, "no valid session") {
+		t.Errorf("%+v", out)
+	}
+	if out := h.Call(t.Context(), ask("echo")); out.Result != "{}\nv1" {
+		t.Errorf("%+v", out)
+	}
+}
+
 func TestNobodyListens(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	address := server.URL + "/?token=secret"
@@ -343,5 +368,29 @@ func TestAnAnswerThatBreaksOff(t *testing.T) {
 	}
 	if seen := h.seen(); !slices.Equal(seen, []string{"echo"}) {
 		t.Errorf("ran %v", seen)
+	}
+}
+
+// TestAListWithoutAnEnd: pages that lead back, and a tool that comes twice.
+func TestAListWithoutAnEnd(t *testing.T) {
+	for text, page := range map[string]*sdk.ListToolsResult{
+		"do not end":   {NextCursor: "again"},
+		"listed twice": {NextCursor: "again", Tools: []*sdk.Tool{object("echo")}},
+	} {
+		h := overHTTP(t, nil)
+		h.servers[0].AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+			return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+				if method == "tools/list" {
+					return page, nil
+				}
+				return next(ctx, method, req)
+			}
+		})
+		if _, err := h.Specs(t.Context()); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v, want %s", err, text)
+		}
+		if out := h.Call(t.Context(), ask("echo")); out.Result != "{}\nv1" {
+			t.Errorf("a server that cannot list: %+v", out)
+		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -18,7 +17,6 @@ type rawMessage = json.RawMessage
 type link struct {
 	session *sdk.ClientSession
 	ended   chan struct{} // closed when the connection is no longer one
-	retire  sync.Once
 }
 
 func (l *link) alive() bool {
@@ -131,18 +129,16 @@ func (t *Tools) watch(session *sdk.ClientSession, cleanUp func()) *link {
 }
 
 // retire takes a connection from new calls, and ends it once those that run
-// over it are done. Calls and Close may ask for it.
+// over it are done. Calls and Close may ask for it, more than once.
 func (t *Tools) retire(l *link) {
 	t.mu.Lock()
 	if t.link == l {
 		t.link = nil
 	}
 	t.mu.Unlock()
-	l.retire.Do(func() {
-		t.links.Go(func() {
-			if err := l.session.Close(); err != nil {
-				t.cfg.Logger.Debug("a connection to an MCP server did not close well", "err", plainly(err))
-			}
-		})
+	t.links.Go(func() {
+		if err := l.session.Close(); err != nil {
+			t.cfg.Logger.Debug("a connection to an MCP server did not close well", "err", plainly(err))
+		}
 	})
 }

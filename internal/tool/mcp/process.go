@@ -140,7 +140,7 @@ func (c *pipes) Write(ctx context.Context, m jsonrpc.Message) error {
 	case err == nil:
 		err = c.out.file.SetWriteDeadline(time.Time{})
 	case left:
-		_ = c.out.Close() // the process sees an end inside a message, and ends
+		_ = c.Connection.Close() // for all who wait on it: nothing may stand behind half a message
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		_ = c.out.file.SetWriteDeadline(time.Time{})
 	}

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -41,8 +43,13 @@ func serve(role string) {
 	case "broken":
 		fmt.Println("this is no protocol")
 		return
-	case "child": // holds our output until it is killed
+	case "child": // holds our output, and a port, until it is killed
 		signal.Ignore(syscall.SIGTERM)
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			panic(err)
+		}
+		note2file("child@" + l.Addr().String())
 		select {}
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
@@ -142,6 +149,9 @@ func newServer(note func(call string)) *sdk.Server {
 		child.Stdout, child.Stderr = os.Stdout, os.Stderr
 		if err := child.Start(); err != nil {
 			return nil, err
+		}
+		for b := []byte{}; !strings.Contains(string(b), "child@"); runtime.Gosched() {
+			b, _ = os.ReadFile(os.Getenv(effectsVar))
 		}
 		os.Exit(3)
 		return nil, nil

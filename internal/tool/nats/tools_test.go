@@ -375,6 +375,44 @@ func TestABrokenConnection(t *testing.T) {
 	}
 }
 
+// TestAfterAPendingTheReplyIsWaitedFor: once the tool was heard of after a
+// reconnect, look-ups that find nobody end nothing.
+func TestAfterAPendingTheReplyIsWaitedFor(t *testing.T) {
+	g := newGround(t, Config{Silence: 10 * time.Millisecond, LookupWait: 500 * time.Millisecond})
+	started, looked := make(chan *natsgo.Msg, 1), make(chan struct{})
+	g.serve("loop.tool.lookup", func(m *natsgo.Msg) { started <- m })
+	var mu sync.Mutex
+	back, looks := false, 0
+	g.serve("loop.tool.lookup.inspect", func(m *natsgo.Msg) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !back {
+			respond(t, m, `{"observed":"unsupported"}`)
+			return
+		}
+		if looks++; looks == 1 {
+			respond(t, m, `{"observed":"pending"}`)
+			return
+		}
+		respond(t, m, `{"observed":"unsupported"}`)
+		if looks == 70 {
+			close(looked)
+		}
+	})
+	done := make(chan loop.ToolOutcome, 1)
+	go func() { done <- g.tools.Call(t.Context(), call) }()
+	m := await(t, started, "the call")
+	mu.Lock()
+	back = true
+	mu.Unlock()
+	g.restart()
+	await(t, looked, "look-ups")
+	respond(t, m, "late")
+	if out := await(t, done, "the outcome"); out != (loop.ToolOutcome{Result: "late"}) {
+		t.Errorf("%+v", out)
+	}
+}
+
 func TestAClosedConnection(t *testing.T) {
 	g := newGround(t, Config{})
 	started := make(chan struct{}, 1)
