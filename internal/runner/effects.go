@@ -158,6 +158,11 @@ func (s *session) start(e loop.Effect) {
 		s.spawn(e.Key(), 0, func(ctx context.Context) func() error {
 			out := s.invoke(ctx, e.Request)
 			cancelled := errors.Is(context.Cause(ctx), errCancelJob) && out.Lost
+			if out.Lost && !cancelled && ctx.Err() == nil {
+				if found := s.inspectTool(ctx, e.Request); found.Observed == event.ObservedComplete {
+					out = found.Outcome
+				}
+			}
 			return s.tells(loop.FinishJob{JobID: e.JobID, Outcome: out, Cancelled: cancelled})
 		})
 	case loop.InspectJob:

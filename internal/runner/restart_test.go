@@ -327,6 +327,47 @@ func TestClaimAgainAfterALostRace(t *testing.T) {
 	w.audit()
 }
 
+// TestSuccessorThatLostARace: a process that was started before its
+// predecessor closed, and knows an old state, serves the session afterwards.
+func TestSuccessorThatLostARace(t *testing.T) {
+	w, p := newWorld(t, nil), newProvider()
+	old := w.run(p, nil)
+	sent := w.say("s", "i1", "hello")
+	w.awaitIdle("s", 1)
+	gate := make(chan struct{})
+	successor := w.run(p, func(c *runner.Config) {
+		writer := c.Writer
+		c.Writer = func(session string, last uint64) runner.Appender { return gated{writer(session, last), gate} }
+	})
+	successor.settled(sent)
+	w.say("s", "i2", "hello again")
+	w.awaitIdle("s", 2)
+	old.close()
+	close(gate)
+	w.poll("the successor has lost the race", func() bool { return w.notes.has("another owner was faster") })
+	w.say("s", "i3", "and now?")
+	all := w.awaitIdle("s", 3)
+	if f := last[event.GenerationFinished](t, all); f.Text != "re: and now?" || all[len(all)-1].Epoch != 2 {
+		t.Errorf("finished: %+v", f)
+	}
+	w.audit()
+}
+
+// gated appends nothing before its gate opens.
+type gated struct {
+	runner.Appender
+	gate chan struct{}
+}
+
+func (g gated) Append(ctx context.Context, e event.Event) (uint64, error) {
+	select {
+	case <-g.gate:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	return g.Appender.Append(ctx, e)
+}
+
 // TestRestartWithNothingToDo appends nothing, not even a claim.
 func TestRestartWithNothingToDo(t *testing.T) {
 	w, p := newWorld(t, nil), newProvider()

@@ -172,16 +172,17 @@ func (r *Runner) begin(id string) *session {
 	return s
 }
 
-// forget lets a session that failed be read again: at the next input, or at
-// once, but once only, if it was told of inputs that it did not take.
-func (r *Runner) forget(s *session) {
+// forget lets a session that ended here be read again: at the next input, or,
+// if its own inputs are untaken and nobody else takes them, at once, but once
+// only.
+func (r *Runner) forget(s *session, untaken bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.sessions[s.id] != s {
 		return
 	}
 	delete(r.sessions, s.id)
-	if hinted := s.hinted.Load(); hinted > s.cursor.Load() && r.claims && !s.second {
+	if hinted := s.hinted.Load(); untaken && hinted > s.cursor.Load() && r.claims && !s.second {
 		next := r.begin(s.id)
 		next.second = true
 		next.hint(hinted)

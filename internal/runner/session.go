@@ -144,12 +144,16 @@ func (s *session) run() {
 func (s *session) fail(err error) {
 	switch {
 	case errors.Is(err, errKilled), s.ctx.Err() != nil:
-	case errors.Is(err, event.ErrFenced):
+	case errors.Is(err, event.ErrFenced) && s.owned:
 		s.log.Info("another owner has taken the session over; it ends here")
+	case errors.Is(err, event.ErrFenced):
+		s.log.Info("another owner was faster; the next input reads the session again")
+		s.cancel()
+		s.r.forget(s, false)
 	default:
 		s.log.Error("the session ends here; the next input, or the next start of the process, reads it again", "err", err)
 		s.cancel()
-		s.r.forget(s)
+		s.r.forget(s, true)
 	}
 }
 
