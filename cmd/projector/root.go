@@ -15,7 +15,8 @@ import (
 // env and gives its cobra command.
 func verbs(e env) []*cobra.Command {
 	return []*cobra.Command{
-		newStatus(e),
+		newRun(e), newRebuild(e), newVerify(e), newStatus(e), newGet(e),
+		newSnapshot(e), newRestore(e), newRollback(e), newGenerate(e),
 	}
 }
 

@@ -101,6 +101,15 @@ func Versions() []Version {
 	return out
 }
 
+// Names lists the views of this binary, in the order of their keys.
+func Names() []Name {
+	var out []Name
+	for _, v := range Versions() {
+		out = append(out, v.View)
+	}
+	return out
+}
+
 // Route names the rows that e concerns, each key once. The error, a
 // [*ShapeError], says that the event lacks the id that it is about.
 func Route(e event.Event) ([]Key, error) {
