@@ -313,7 +313,8 @@ type Delivered struct {
 	Digest string `json:"digest"`
 }
 
-// Spent is what a task has used so far.
+// Spent is what a task has used since the bounds in force began to count: its
+// beginning, or the decision that granted a further set.
 type Spent struct {
 	Segments  int     `json:"segments"`
 	Tokens    int64   `json:"tokens"`

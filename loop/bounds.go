@@ -85,7 +85,7 @@ func (s *State) deadline() time.Time {
 	g := s.Generation
 	at, _ := time.Parse(time.RFC3339Nano, g.Bounds.ExpiresAt) // zero if there is none
 	if task := s.task(g.TaskID); task != nil && g.Bounds.MaxElapsedMS > 0 {
-		if end := task.Started.Add(time.Duration(g.Bounds.MaxElapsedMS) * time.Millisecond); at.IsZero() || end.Before(at) {
+		if end := task.since().Add(time.Duration(g.Bounds.MaxElapsedMS) * time.Millisecond); at.IsZero() || end.Before(at) {
 			at = end
 		}
 	}
@@ -114,11 +114,11 @@ func (s *State) exhausted(now time.Time) string {
 	}
 	switch {
 	case task == nil:
-	case b.MaxTokens > 0 && task.Tokens >= b.MaxTokens:
+	case b.MaxTokens > 0 && task.Tokens-task.Granted.Tokens >= b.MaxTokens:
 		return event.StopTokensExhausted
-	case b.MaxElapsedMS > 0 && task.elapsed(now).Milliseconds() >= b.MaxElapsedMS:
+	case b.MaxElapsedMS > 0 && now.Sub(task.since()).Milliseconds() >= b.MaxElapsedMS:
 		return event.StopTimeExhausted
-	case b.MaxCost > 0 && task.Cost >= b.MaxCost:
+	case b.MaxCost > 0 && task.Cost-task.Granted.Cost >= b.MaxCost:
 		return event.StopCostExhausted
 	}
 	return ""
@@ -173,7 +173,8 @@ func (s *State) checkpoint(kind string, t Tick) step {
 			saved.CompletedSteps = append(saved.CompletedSteps, "invocation "+id)
 		}
 		saved.Spent = event.Spent{
-			Segments: g.Chain.Segment - g.Chain.Base, Tokens: task.Tokens, ElapsedMS: task.elapsed(t.Now).Milliseconds(), Cost: task.Cost,
+			Segments: g.Chain.Segment - g.Chain.Base, Tokens: task.Tokens - task.Granted.Tokens,
+			ElapsedMS: max(0, t.Now.Sub(task.since()).Milliseconds()), Cost: task.Cost - task.Granted.Cost,
 		}
 	}
 	if kind == event.CheckpointCutoff {

@@ -347,10 +347,11 @@ func (s *State) continues(g *Generation, decision string, now time.Time) bool {
 		if c.InputID != decision {
 			continue
 		}
-		chain := s.stopped(c.Target)
-		if chain == nil {
+		found := s.stopped(c.Target)
+		if found == nil {
 			return false
 		}
+		chain := *found // the list below changes
 		g.Chain = Chain{Text: chain.Text, Segment: chain.Segment, Base: chain.Segment}
 		g.Cutoff = &Checkpoint{ID: chain.CheckpointID, EventID: g.LeadID}
 		g.Operation = &Operation{
@@ -361,7 +362,7 @@ func (s *State) continues(g *Generation, decision string, now time.Time) bool {
 		s.Stopped = slices.DeleteFunc(s.Stopped, func(c Stopped) bool { return c.CheckpointID == chain.CheckpointID })
 		s.dropCommand(decision)
 		if t := s.task(chain.TaskID); t != nil {
-			t.Tokens, t.Cost, t.Segments, t.Started = 0, 0, 0, now
+			t.Granted = Granted{At: now, Tokens: t.Tokens, Cost: t.Cost}
 		}
 		return true
 	}
@@ -399,5 +400,11 @@ func (s *State) resultTaken(inputID string) {
 	s.Jobs = slices.DeleteFunc(s.Jobs, func(j Job) bool { return j.Phase == JobReported && j.resultID() == inputID })
 }
 
-// elapsed is the clock since the task's first generation.started.
-func (t *Task) elapsed(now time.Time) time.Duration { return max(0, now.Sub(t.Started)) }
+// since is when the bounds in force began to count: with the task's first
+// generation.started, or when a decision granted a further set.
+func (t *Task) since() time.Time {
+	if t.Granted.At.IsZero() {
+		return t.Started
+	}
+	return t.Granted.At
+}

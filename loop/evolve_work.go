@@ -72,9 +72,6 @@ func (s *State) foldAdmitted(p event.OperationAdmitted) string {
 	if p.Segment == 1 {
 		g.Halt = nil // of another chain, whose stop is told
 	}
-	if t := s.task(g.TaskID); t != nil {
-		t.Segments = g.Chain.Segment - g.Chain.Base
-	}
 	return ""
 }
 

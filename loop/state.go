@@ -248,12 +248,20 @@ type Task struct {
 	ID        string
 	Named     bool // a host gave the id
 	Started   time.Time
+	Granted   Granted // where the bounds in force begin to count
 	Tokens    int64
 	Cost      float64
-	Segments  int
 	Bounds    event.Bounds // the narrowest that any of its inputs asked for
 	Completed []string     // its invocation.completed, in order
 	Writes    []Write
+}
+
+// Granted is what a task had used when a decision granted it one further set
+// of bounds; zero before.
+type Granted struct {
+	At     time.Time
+	Tokens int64
+	Cost   float64
 }
 
 // Write is a proposed write of a task, for contract 6.3 (repeats).
