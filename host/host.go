@@ -41,9 +41,9 @@ func (h *Host) Close() { h.close() }
 
 // Receipt says that an input lies in the inbox, durable.
 type Receipt struct {
-	SessionID string
-	InputID   string
-	Digest    string // of its content (contract, section 3)
+	SessionID string `json:"session_id"`
+	InputID   string `json:"input_id"`
+	Digest    string `json:"digest"` // of its content (contract, section 3)
 }
 
 // Submit publishes an input. An empty InputID is replaced by a ULID, an empty

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/loopd/loopd/event"
@@ -98,6 +99,23 @@ func (Unknown) result()     {}
 func (Unconfirmed) result() {}
 func (Carried) result()     {}
 func (Refused) result()     {}
+
+// Explain says in a few words why a result is no answer; "" for one that is.
+func Explain(r Result) string {
+	switch r := r.(type) {
+	case Finished, Carried:
+		return ""
+	case Rejected:
+		return fmt.Sprintf("not admitted: %s: %s", r.Fact.Reason, r.Fact.Hint)
+	case Refused:
+		return "without effect: " + r.Fact.Reason
+	case Failed:
+		return fmt.Sprintf("no answer: %s in %s: %s", r.Fact.ErrorType, r.Fact.Stage, r.Fact.NextAction)
+	case Detached:
+		return fmt.Sprintf("no answer: the generation was detached (%s); what the model server still does is not known", r.Fact.Reason)
+	}
+	return fmt.Sprintf("no answer: %s", r.Decided().Type)
+}
 
 // waiting is one input on its way through the events of its session.
 type waiting struct {

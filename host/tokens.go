@@ -222,15 +222,9 @@ func (t *tokens) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 
 // ending reports whether an event is an end of the operation.
 func (t *tokens) ending(e event.Event) bool {
-	switch p := e.Payload.(type) {
-	case event.OperationCompleted:
-		return p.OperationID == t.operation
-	case event.OperationFailed:
-		return p.OperationID == t.operation
-	case event.OperationUnknown:
-		return p.OperationID == t.operation
-	case event.OperationCancelled:
-		return p.OperationID == t.operation
+	switch e.Type {
+	case event.TypeOperationCompleted, event.TypeOperationFailed, event.TypeOperationUnknown, event.TypeOperationCancelled:
+		return OperationOf(e.Payload) == t.operation
 	}
 	return false
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -10,23 +9,9 @@ import (
 
 	"github.com/loopd/loopd/event"
 	"github.com/loopd/loopd/eventlog"
+	"github.com/loopd/loopd/host"
 	"github.com/loopd/loopd/internal/runner"
 )
-
-// endpointInspect is where a daemon is asked to look an original up.
-const endpointInspect = "inspect"
-
-// inspectRequest asks for a look-up of an operation's original.
-type inspectRequest struct {
-	SessionID   string `json:"session_id"`
-	OperationID string `json:"operation_id"`
-}
-
-// inspectReply says that the look-up has begun: what it finds is in the
-// session's events from From on.
-type inspectReply struct {
-	From event.Seq `json:"from"`
-}
 
 // api answers requests to the daemon.
 type api struct {
@@ -37,8 +22,8 @@ type api struct {
 }
 
 func (a api) serve(ctx context.Context) error {
-	return a.log.Serve(ctx, endpointInspect, func(ctx context.Context, request []byte) ([]byte, error) {
-		var q inspectRequest
+	return a.log.Serve(ctx, host.EndpointInspect, func(ctx context.Context, request []byte) ([]byte, error) {
+		var q host.InspectRequest
 		if err := json.Unmarshal(request, &q, json.RejectUnknownMembers(true)); err != nil {
 			return nil, fmt.Errorf("the request is not {session_id, operation_id}: %w", err)
 		}
@@ -46,103 +31,43 @@ func (a api) serve(ctx context.Context) error {
 		if err != nil {
 			return nil, err
 		}
-		return json.Marshal(inspectReply{From: from})
+		return json.Marshal(host.InspectReply{From: from})
 	})
 }
 
 // inspect begins a look-up. A session that this process does not own is
 // claimed first: only its owner may append what was seen.
-func (a api) inspect(ctx context.Context, q inspectRequest) (from event.Seq, err error) {
-	o, err := a.find(ctx, q)
-	if err != nil {
-		return 0, err
-	}
+func (a api) inspect(ctx context.Context, q host.InspectRequest) (from event.Seq, err error) {
+	o, err := host.New(a.log).Operation(ctx, q.SessionID, q.OperationID)
 	switch {
-	case o.service != a.service:
-		return 0, fmt.Errorf("operation %s was asked of %s, and this daemon asks %s; start one that asks the former", q.OperationID, o.service, a.service)
-	case o.state == event.TypeOperationAdmitted:
+	case err != nil:
+		return 0, err
+	case o.Last == 0:
+		return 0, fmt.Errorf("session %q has no events", q.SessionID)
+	case o.State == "":
+		return 0, fmt.Errorf("session %q has no operation %s; loopd events --session %s shows them", q.SessionID, q.OperationID, q.SessionID)
+	case o.ServiceID != a.service:
+		return 0, fmt.Errorf("operation %s was asked of %s, and this daemon asks %s; start one that asks the former", q.OperationID, o.ServiceID, a.service)
+	case o.State == event.TypeOperationAdmitted:
 		return 0, fmt.Errorf("operation %s has not been dispatched: there is no original", q.OperationID)
-	case o.state != event.TypeOperationDispatched && o.state != event.TypeOperationUnknown:
-		return 0, fmt.Errorf("operation %s has ended (%s): there is nothing to look up", q.OperationID, o.state)
+	case o.State != event.TypeOperationDispatched && o.State != event.TypeOperationUnknown:
+		return 0, fmt.Errorf("operation %s has ended (%s): there is nothing to look up", q.OperationID, o.State)
 	}
-	if !a.held.has(q.SessionID, o.epoch) {
+	if !a.held.has(q.SessionID, o.Epoch) {
 		if err := a.runner.Claim(ctx, q.SessionID); err != nil {
 			return 0, err
 		}
 	}
-	return o.last + 1, a.runner.Inspect(ctx, q.SessionID, q.OperationID)
+	return o.Last + 1, a.runner.Inspect(ctx, q.SessionID, q.OperationID)
 }
 
-// original is what the log says of an operation.
-type original struct {
-	service string
-	state   event.Type // the last of its events that is no look-up
-	epoch   event.Epoch
-	last    event.Seq
-}
-
-func (a api) find(ctx context.Context, q inspectRequest) (original, error) {
-	var o original
-	for r, err := range a.log.Events(ctx, q.SessionID) {
-		if err != nil {
-			return o, err
-		}
-		e, err := event.Decode(r.Data)
-		if err != nil {
-			return o, fmt.Errorf("session %q at stream sequence %d: %w", q.SessionID, r.StreamSeq, err)
-		}
-		o.epoch, o.last = e.Epoch, e.Sequence
-		if p, ok := e.Payload.(event.OperationAdmitted); ok && p.OperationID == q.OperationID {
-			o.service = p.ServiceID
-		}
-		if operationOf(e.Payload) == q.OperationID && e.Type != event.TypeOperationInspected {
-			o.state = e.Type
-		}
-	}
-	switch {
-	case o.last == 0:
-		return o, fmt.Errorf("session %q has no events", q.SessionID)
-	case o.state == "":
-		return o, fmt.Errorf("session %q has no operation %s; loopd events --session %s shows them", q.SessionID, q.OperationID, q.SessionID)
-	}
-	return o, nil
-}
-
-// operationOf is the operation that an operation's own event is about, "" for
-// others.
-func operationOf(p event.Payload) string {
-	switch p := p.(type) {
-	case event.OperationAdmitted:
-		return p.OperationID
-	case event.OperationDispatched:
-		return p.OperationID
-	case event.OperationCompleted:
-		return p.OperationID
-	case event.OperationFailed:
-		return p.OperationID
-	case event.OperationUnknown:
-		return p.OperationID
-	case event.OperationCancelled:
-		return p.OperationID
-	case event.OperationInspected:
-		return p.OperationID
-	}
-	return ""
-}
-
-// claims are the epochs that this process has begun: it owns a session as long
-// as no other epoch follows in the log.
-type claims struct {
-	mu     sync.Mutex
-	epochs map[string]event.Epoch
-}
-
-func newClaims() *claims { return &claims{epochs: map[string]event.Epoch{}} }
+// claims are the epochs that this process has begun, by session: it owns one as
+// long as no other epoch follows in the log.
+type claims struct{ epochs sync.Map }
 
 func (c *claims) has(session string, epoch event.Epoch) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return epoch != 0 && c.epochs[session] == epoch
+	begun, ok := c.epochs.Load(session)
+	return ok && begun == epoch
 }
 
 // writer makes appenders that note what they claim.
@@ -159,13 +84,8 @@ type claiming struct {
 
 func (a claiming) Append(ctx context.Context, e event.Event) (uint64, error) {
 	seq, err := a.Appender.Append(ctx, e)
-	a.claims.mu.Lock()
-	defer a.claims.mu.Unlock()
-	switch {
-	case err == nil && e.Type == event.TypeSessionClaimed:
-		a.claims.epochs[e.SessionID] = e.Epoch
-	case errors.Is(err, event.ErrFenced):
-		delete(a.claims.epochs, e.SessionID)
+	if err == nil && e.Type == event.TypeSessionClaimed {
+		a.claims.epochs.Store(e.SessionID, e.Epoch)
 	}
 	return seq, err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/loopd/loopd/event"
 	"github.com/loopd/loopd/eventlog"
@@ -59,19 +58,13 @@ func (c children) Look(ctx context.Context, session, inputID string) (event.Obse
 
 // ending puts a result into the words of delegation.
 func ending(r host.Result) delegate.Ending {
-	switch r := r.(type) {
-	case host.Finished:
-		end := delegate.Ending{Finished: true, Text: r.Fact.Text}
-		if r.Fact.Continuation != nil {
-			end.Reason = r.Fact.Continuation.Reason
-		}
-		return end
-	case host.Failed:
-		return delegate.Ending{Reason: fmt.Sprintf("it failed in %s: %s", r.Fact.Stage, r.Fact.ErrorType)}
-	case host.Detached:
-		return delegate.Ending{Reason: fmt.Sprintf("it was detached (%s); what its model server still does is not known", r.Fact.Reason)}
-	case host.Rejected:
-		return delegate.Ending{Reason: fmt.Sprintf("the work was not admitted: %s: %s", r.Fact.Reason, r.Fact.Hint)}
+	f, ok := r.(host.Finished)
+	if !ok {
+		return delegate.Ending{Reason: host.Explain(r)}
 	}
-	return delegate.Ending{Reason: fmt.Sprintf("the log says %s", r.Decided().Type)}
+	end := delegate.Ending{Finished: true, Text: f.Fact.Text}
+	if f.Fact.Continuation != nil {
+		end.Reason = f.Fact.Continuation.Reason
+	}
+	return end
 }

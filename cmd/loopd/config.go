@@ -13,6 +13,8 @@ import (
 
 	"github.com/loopd/loopd/event"
 	"github.com/loopd/loopd/internal/natsembed"
+	"github.com/loopd/loopd/internal/provider/protocols"
+	"github.com/loopd/loopd/internal/tool/toolbox"
 	"github.com/loopd/loopd/loop"
 )
 
@@ -29,17 +31,17 @@ type config struct {
 	PasswordEnv string `yaml:"password_env"` // environment variable that holds its password
 	NATS        remote `yaml:"nats"`         // an external server instead of the embedded one
 
-	Provider provider `yaml:"provider"`
-	System   string   `yaml:"system"` // the system message; "" = the built-in one
+	Provider protocols.Settings `yaml:"provider"`
+	System   string             `yaml:"system"` // the system message; "" = the built-in one
 
-	Steering     string               `yaml:"steering"` // request_boundary or native
-	Continuation bounds               `yaml:"continuation"`
-	OutputBudget int64                `yaml:"output_budget"` // tokens an operation may put out; 0 = the provider's default
-	Context      window               `yaml:"context"`
-	Tools        map[string]tool      `yaml:"tools"`
-	MCPServers   map[string]mcpServer `yaml:"mcp_servers"`
-	Limits       limits               `yaml:"limits"`
-	Timeouts     timeouts             `yaml:"timeouts"`
+	Steering     string                    `yaml:"steering"` // request_boundary or native
+	Continuation bounds                    `yaml:"continuation"`
+	OutputBudget int64                     `yaml:"output_budget"` // tokens an operation may put out; 0 = the provider's default
+	Context      window                    `yaml:"context"`
+	Tools        map[string]toolbox.Tool   `yaml:"tools"`
+	MCPServers   map[string]toolbox.Server `yaml:"mcp_servers"`
+	Limits       limits                    `yaml:"limits"`
+	Timeouts     timeouts                  `yaml:"timeouts"`
 
 	Owner    string   `yaml:"owner"`     // name of this process in session.claimed
 	Grace    duration `yaml:"grace"`     // how long operations may end at a shutdown
@@ -86,17 +88,14 @@ type timeouts struct {
 	Tool      duration `yaml:"tool"`      // for a tool's receipt
 }
 
-const (
-	defaultListen = "127.0.0.1:4222"
-	openAI        = "https://api.openai.com/v1"
-)
+const defaultListen = "127.0.0.1:4222"
 
 func defaultConfig() config {
 	b := loop.DefaultBounds()
 	return config{
 		Data: "./loopd-data", Listen: defaultListen, Durability: string(natsembed.DurabilityInterval), Prefix: "loop",
 		NATS:         remote{Replicas: 1},
-		Provider:     provider{Kind: "chat"},
+		Provider:     protocols.Settings{Kind: protocols.Default},
 		Steering:     event.SteeringModeRequest,
 		Continuation: bounds{MaxSegments: b.MaxSegments, NoProgress: b.NoProgress},
 		Context:      window{Share: 0.8},

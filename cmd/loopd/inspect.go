@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
 	"github.com/loopd/loopd/event"
@@ -27,9 +26,9 @@ missing, unsupported, expired or error; 1 when there is nothing to look up;
 
 // lookUp is what the flags of inspect say.
 type lookUp struct {
-	inspectRequest
-	timeout time.Duration
-	asJSON  bool
+	session, operation string
+	timeout            time.Duration
+	asJSON             bool
 }
 
 func inspectCommand(io stdio) *cobra.Command {
@@ -50,7 +49,7 @@ func inspectCommand(io stdio) *cobra.Command {
 		if l.timeout <= 0 {
 			return fmt.Errorf("inspect: --timeout %s is not a wait; give one such as 1m", l.timeout)
 		}
-		l.SessionID, l.OperationID = args[0], args[1]
+		l.session, l.operation = args[0], args[1]
 		ctx, cancel := context.WithTimeout(cmd.Context(), l.timeout)
 		defer cancel()
 		return l.run(ctx, c, io.out)
@@ -64,45 +63,15 @@ func (l lookUp) run(ctx context.Context, c config, out io.Writer) error {
 		return err
 	}
 	defer where.close()
-	request, err := json.Marshal(l.inspectRequest)
-	if err != nil {
-		return err
-	}
-	b, err := where.log.Call(ctx, endpointInspect, request)
+	err = host.New(where.log).Inspect(ctx, l.session, l.operation, func(e event.Event) error { return l.show(out, e) })
 	var refused *eventlog.RefusedError
 	switch {
 	case errors.As(err, &refused):
 		return notHeld("%s", refused.Reason)
-	case err != nil:
-		return err
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("inspect: nothing was seen within %s; loopd events --session %s shows it when it comes", l.timeout, l.session)
 	}
-	var reply inspectReply
-	if err := json.Unmarshal(b, &reply); err != nil {
-		return fmt.Errorf("inspect: the daemon's answer: %w; are both of one version?", err)
-	}
-	for e, err := range host.New(where.log).Events(ctx, l.SessionID, reply.From) {
-		if errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("inspect: nothing was seen within %s; loopd events --session %s shows it when it comes", l.timeout, l.SessionID)
-		} else if err != nil {
-			return err
-		}
-		if operationOf(e.Payload) != l.OperationID {
-			continue
-		}
-		if err := l.show(out, e); err != nil {
-			return err
-		}
-		if p, ok := e.Payload.(event.OperationInspected); !ok && ends(e.Type) || ok && p.Observed != event.ObservedComplete {
-			return nil
-		}
-	}
-	return nil
-}
-
-// ends reports whether an event of an operation is its ending: found by the
-// look-up, or come by itself meanwhile.
-func ends(t event.Type) bool {
-	return t == event.TypeOperationCompleted || t == event.TypeOperationFailed || t == event.TypeOperationCancelled
+	return err
 }
 
 func (l lookUp) show(out io.Writer, e event.Event) error {

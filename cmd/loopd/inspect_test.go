@@ -45,7 +45,7 @@ func TestInspectLooksTheOriginalUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.until(log, event.TypeSessionClosed)
-	operation := operationOf(r.until(log, event.TypeOperationUnknown).Payload)
+	operation := host.OperationOf(r.until(log, event.TypeOperationUnknown).Payload)
 
 	status, out, talk := r.loopd("inspect", "--data", r.dir, "s", operation)
 	if status != exitHeld || !strings.HasPrefix(out, "operation.inspected  operation_id="+operation+" observed=missing\n") {

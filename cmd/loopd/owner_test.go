@@ -277,6 +277,10 @@ func TestStalledOwnerIsFenced(t *testing.T) {
 	if err := first.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	var stopped syscall.WaitStatus
+	if _, err := syscall.Wait4(first.cmd.Process.Pid, &stopped, syscall.WUNTRACED, nil); err != nil || !stopped.Stopped() {
+		t.Fatalf("the first owner is not stopped: %v, %v", stopped, err)
+	}
 	r.server.Release(1)
 	r.wait("the answer", r.server.Kept(1))
 	r.daemon("--nats", where.url, "--owner", "second")

@@ -14,7 +14,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loopd/loopd/event"
+	"github.com/loopd/loopd/host"
+	"github.com/loopd/loopd/internal/provider/protocols"
 	"github.com/loopd/loopd/internal/runner"
+	"github.com/loopd/loopd/internal/tool/delegate"
+	"github.com/loopd/loopd/internal/tool/nats"
+	"github.com/loopd/loopd/internal/tool/toolbox"
 	"github.com/loopd/loopd/loop"
 	"github.com/loopd/loopd/schemas"
 )
@@ -105,7 +111,9 @@ type daemon struct {
 
 // serve runs until ctx ends.
 func (d *daemon) serve(ctx context.Context) error {
-	p, err := d.config.connect()
+	p, err := protocols.Open(d.config.Provider, protocols.Use{
+		Native: d.config.Steering == event.SteeringModeNative, Quiet: time.Duration(d.config.Timeouts.Operation), Getenv: os.Getenv,
+	})
 	if err != nil {
 		return err
 	}
@@ -113,10 +121,10 @@ func (d *daemon) serve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("config: %w", err)
 	}
-	if settings.Steering == "native" && !p.Service().Native {
+	if settings.Steering == event.SteeringModeNative && !p.Service().Native {
 		return fmt.Errorf("config: steering native: provider %s cannot steer while it answers; set steering to request_boundary", p.Service().ID)
 	}
-	box, err := d.config.toolbox(d.log)
+	box, err := toolbox.New(toolbox.Config{Tools: d.config.Tools, Servers: d.config.MCPServers, LookupEnv: os.LookupEnv, Logger: d.log})
 	if err != nil {
 		return fmt.Errorf("config: %w", err)
 	}
@@ -125,8 +133,8 @@ func (d *daemon) serve(ctx context.Context) error {
 		return err
 	}
 	defer where.close()
-	defer box.close()
-	if settings.Tools, err = box.open(ctx, where, d.config.Prefix, d.log); err != nil {
+	defer box.Close()
+	if settings.Tools, err = d.openTools(ctx, box, where); err != nil {
 		return err
 	}
 	if host, _, _ := d.config.address(); where.dir != "" && d.config.User == "" && !loopback(host) {
@@ -146,12 +154,25 @@ func (d *daemon) serve(ctx context.Context) error {
 	return d.run(ctx, where, p, box, settings)
 }
 
-func (d *daemon) run(ctx context.Context, where *place, p runner.Provider, box *toolbox, settings loop.Config) error {
+// openTools connects what runs tools to the log.
+func (d *daemon) openTools(ctx context.Context, box *toolbox.Box, where *place) (map[string]loop.Tool, error) {
+	overNATS, err := nats.New(where.log.Conn(), nats.Config{Prefix: d.config.Prefix, Logger: d.log})
+	if err != nil {
+		return nil, err
+	}
+	sessions, err := delegate.New(children{host.New(where.log)}, delegate.Config{Logger: d.log})
+	if err != nil {
+		return nil, err
+	}
+	return box.Open(ctx, overNATS, sessions)
+}
+
+func (d *daemon) run(ctx context.Context, where *place, p runner.Provider, box *toolbox.Box, settings loop.Config) error {
 	set, err := schemas.Load()
 	if err != nil {
 		return err
 	}
-	held := newClaims()
+	held := &claims{}
 	r, err := runner.New(runner.Config{
 		Owner: d.config.Owner, Loop: settings, Log: where.log, Provider: p, Tools: box, Logger: d.log, Validate: set.Input,
 		Writer: held.writer(where.log),

@@ -77,40 +77,30 @@ func span(field func(*config) *duration) func(*config, string) error {
 	return func(c *config, s string) error { return field(c).set(s) }
 }
 
-func number(field func(*config) *int) func(*config, string) error {
+// parsed is a setting that a function reads; what says what it should be.
+func parsed[T any](field func(*config) *T, parse func(string) (T, error), what string) func(*config, string) error {
 	return func(c *config, s string) (err error) {
-		if *field(c), err = strconv.Atoi(s); err != nil {
-			return fmt.Errorf("%q is not a whole number", s)
+		if *field(c), err = parse(s); err != nil {
+			return fmt.Errorf("%q is not %s", s, what)
 		}
 		return nil
 	}
+}
+
+func number(field func(*config) *int) func(*config, string) error {
+	return parsed(field, strconv.Atoi, "a whole number")
 }
 
 func whole(field func(*config) *int64) func(*config, string) error {
-	return func(c *config, s string) (err error) {
-		if *field(c), err = strconv.ParseInt(s, 10, 64); err != nil {
-			return fmt.Errorf("%q is not a whole number", s)
-		}
-		return nil
-	}
+	return parsed(field, func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }, "a whole number")
 }
 
 func share(field func(*config) *float64) func(*config, string) error {
-	return func(c *config, s string) (err error) {
-		if *field(c), err = strconv.ParseFloat(s, 64); err != nil {
-			return fmt.Errorf("%q is not a number such as 0.8", s)
-		}
-		return nil
-	}
+	return parsed(field, func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }, "a number such as 0.8")
 }
 
 func truth(field func(*config) *bool) func(*config, string) error {
-	return func(c *config, s string) (err error) {
-		if *field(c), err = strconv.ParseBool(s); err != nil {
-			return fmt.Errorf("%q is not true or false", s)
-		}
-		return nil
-	}
+	return parsed(field, strconv.ParseBool, "true or false")
 }
 
 // flags are the settings that a command line gave. They are kept as text and

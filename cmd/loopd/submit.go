@@ -131,11 +131,7 @@ func (s submission) receipt(out io.Writer, r host.Receipt) error {
 		_, err := fmt.Fprintln(out, r.InputID)
 		return err
 	}
-	b, err := json.Marshal(struct {
-		SessionID string `json:"session_id"`
-		InputID   string `json:"input_id"`
-		Digest    string `json:"digest"`
-	}{r.SessionID, r.InputID, r.Digest})
+	b, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
@@ -150,27 +146,16 @@ func (s submission) result(out io.Writer, r host.Result) error {
 			return err
 		}
 	}
-	switch r := r.(type) {
-	case host.Finished:
-		if s.asJSON {
-			return nil
-		}
-		_, err := fmt.Fprintln(out, r.Fact.Text)
-		return err
-	case host.Carried:
-		if s.asJSON {
-			return nil
-		}
-		_, err := fmt.Fprintln(out, r.Event.Type)
-		return err
-	case host.Rejected:
-		return notHeld("not admitted: %s: %s", r.Fact.Reason, r.Fact.Hint)
-	case host.Refused:
-		return notHeld("without effect: %s", r.Fact.Reason)
-	case host.Failed:
-		return notHeld("no answer: %s in %s: %s", r.Fact.ErrorType, r.Fact.Stage, r.Fact.NextAction)
-	case host.Detached:
-		return notHeld("no answer: the generation was detached (%s); what the model server still does is not known", r.Fact.Reason)
+	if why := host.Explain(r); why != "" {
+		return notHeld("%s", why)
 	}
-	return notHeld("no answer: %s", r.Decided().Type)
+	if s.asJSON {
+		return nil
+	}
+	text := string(r.Decided().Type)
+	if f, ok := r.(host.Finished); ok {
+		text = f.Fact.Text
+	}
+	_, err := fmt.Fprintln(out, text)
+	return err
 }

@@ -14,7 +14,7 @@ func TestTokensShowWhatTheModelSent(t *testing.T) {
 	r.daemon()
 	log := r.visit()
 	r.submit(log, "in-1")
-	operation := operationOf(r.until(log, event.TypeOperationDispatched).Payload)
+	operation := host.OperationOf(r.until(log, event.TypeOperationDispatched).Payload)
 	r.wait("the request", r.server.Held(1))
 	seen, enough := "", errors.New("the half has come")
 	if err := host.New(log).Tokens(r.ctx, "s", operation, 1, func(f event.Frame) error {
@@ -60,7 +60,7 @@ func TestTokensOfAnUnknownOperation(t *testing.T) {
 	if _, err := host.New(log).Stop(r.ctx, "s"); err != nil {
 		t.Fatal(err)
 	}
-	operation := operationOf(r.until(log, event.TypeOperationUnknown).Payload)
+	operation := host.OperationOf(r.until(log, event.TypeOperationUnknown).Payload)
 	status, _, talk := r.loopd("tokens", "--data", r.dir, "s", operation, "--follow")
 	if status != exitNotHeld || !strings.Contains(talk, "unknown") {
 		t.Errorf("status %d, %q", status, talk)

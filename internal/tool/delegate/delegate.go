@@ -160,7 +160,7 @@ func (t *Tool) stop(ctx context.Context, child, invocation string) {
 func (t *Tool) outcome(req loop.ToolRequest, end Ending) loop.ToolOutcome {
 	switch {
 	case !end.Finished:
-		return loop.ToolOutcome{Failed: true, Result: fmt.Sprintf("tool %s: the assistant gave no answer: %s", req.Tool, end.Reason)}
+		return loop.ToolOutcome{Failed: true, Result: fmt.Sprintf("tool %s: %s", req.Tool, end.Reason)}
 	case len(end.Text) > t.cfg.MaxResult:
 		return loop.ToolOutcome{Failed: true, Result: fmt.Sprintf("tool %s ran, and what it did stands, but its answer has %d bytes, at most %d are allowed; ask for less",
 			req.Tool, len(end.Text), t.cfg.MaxResult)}

@@ -69,8 +69,8 @@ func TestTheChildsEndIsTheOutcome(t *testing.T) {
 		"finished": {Ending{Finished: true, Text: "Found."}, loop.ToolOutcome{Result: "Found."}},
 		"stopped early": {Ending{Finished: true, Text: "Fou", Reason: event.StopSegmentsExhausted},
 			loop.ToolOutcome{Result: "Fou\n\n(The assistant stopped early: segments_exhausted.)"}},
-		"failed": {Ending{Text: "never shown", Reason: "it failed in provider_request: overloaded"},
-			loop.ToolOutcome{Failed: true, Result: "tool research: the assistant gave no answer: it failed in provider_request: overloaded"}},
+		"failed": {Ending{Text: "never shown", Reason: "no answer: overloaded"},
+			loop.ToolOutcome{Failed: true, Result: "tool research: no answer: overloaded"}},
 		"too long": {Ending{Finished: true, Text: strings.Repeat("x", 11)},
 			loop.ToolOutcome{Failed: true, Result: "tool research ran, and what it did stands, but its answer has 11 bytes, at most 10 are allowed; ask for less"}},
 	} {

@@ -1,4 +1,4 @@
-package main
+package protocols
 
 import (
 	"net/http"
@@ -27,14 +27,13 @@ func TestEachProtocolAsksItsServer(t *testing.T) {
 				w.WriteHeader(http.StatusForbidden)
 			}))
 			defer web.Close()
-			c := defaultConfig()
-			c.Provider.Kind, c.Provider.BaseURL, c.Provider.Model = kind, web.URL+"/v1", "m"
-			t.Setenv(protocols[kind].keyEnv, "k")
+			settings := Settings{Kind: kind, BaseURL: web.URL + "/v1", Model: "m"}
+			environment := map[string]string{protocols[kind].keyEnv: "k"}
 			if protocols[kind].service {
-				c.Provider.Model, c.Provider.ServiceID = "", "m"
-				t.Setenv(protocols[kind].keyEnv, hubKey)
+				settings.Model, settings.ServiceID = "", "m"
+				environment[protocols[kind].keyEnv] = hubKey
 			}
-			p, err := c.connect()
+			p, err := Open(settings, Use{Getenv: func(name string) string { return environment[name] }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,10 +57,7 @@ func TestEachProtocolAsksItsServer(t *testing.T) {
 
 // Native steering makes a service of responses that says so.
 func TestResponsesSteerNatively(t *testing.T) {
-	t.Setenv("OPENAI_API_KEY", "k")
-	c := defaultConfig()
-	c.Provider.Kind, c.Provider.Model, c.Provider.Transport, c.Steering = "responses", "m", "websocket", "native"
-	p, err := c.connect()
+	p, err := Open(Settings{Kind: "responses", Model: "m", Transport: "websocket"}, Use{Native: true, Getenv: func(string) string { return "k" }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +69,7 @@ func TestResponsesSteerNatively(t *testing.T) {
 // The further fields are the same bytes each time, or an owner that takes over
 // would send another request than was admitted.
 func TestFurtherFieldsKeepTheirBytes(t *testing.T) {
-	p := provider{Extra: map[string]any{"o": map[string]any{"a": 1, "b": 2, "c": 3, "d": 4, "e": []any{true}}}}
+	p := Settings{Extra: map[string]any{"o": map[string]any{"a": 1, "b": 2, "c": 3, "d": 4, "e": []any{true}}}}
 	for range 20 {
 		got, err := p.fields()
 		if err != nil || string(got["o"]) != `{"a":1,"b":2,"c":3,"d":4,"e":[true]}` {

@@ -1,10 +1,15 @@
-package main
+// Package protocols knows every wire protocol that sessions can ask over: the
+// settings of each, where its key is looked for, and the adapter that speaks it.
+//
+// A setting that a protocol does not have is refused, never ignored. It asks
+// nothing itself.
+package protocols
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -19,13 +24,18 @@ import (
 	"github.com/loopd/loopd/internal/provider/httpwire"
 	"github.com/loopd/loopd/internal/provider/ollama"
 	"github.com/loopd/loopd/internal/provider/responses"
-	"github.com/loopd/loopd/internal/runner"
+	"github.com/loopd/loopd/loop"
 )
 
-// provider says whom to ask. Not every protocol has each of the settings: one
-// that it does not have is refused, never ignored.
-type provider struct {
-	Kind      string `yaml:"kind"`     // wire protocol: one of protocols
+// Default is the protocol of who names none.
+const Default = "chat"
+
+const openAI = "https://api.openai.com/v1"
+
+// Settings say whom to ask. The yaml names are those of the configuration file.
+// Not every protocol has each of them.
+type Settings struct {
+	Kind      string `yaml:"kind"`     // wire protocol: one of Kinds
 	BaseURL   string `yaml:"base_url"` // "" = the protocol's own service
 	Model     string `yaml:"model"`
 	ServiceID string `yaml:"service_id"`  // bailing: which of the hub's services, instead of a model
@@ -47,18 +57,36 @@ type provider struct {
 	Extra   map[string]any    `yaml:"extra"` // further fields of the request's body
 }
 
-// protocol is one wire protocol that serve speaks.
+// Provider answers model requests.
+type Provider interface {
+	Service() loop.Service
+	Generate(ctx context.Context, req loop.Request, out loop.Stream) loop.Outcome
+	Inspect(ctx context.Context, req loop.Request) loop.Inspection
+}
+
+// Use is what the settings are used with.
+type Use struct {
+	Native bool                     // steer running operations
+	Quiet  time.Duration            // longest silence of a model server; 0 = the adapter's default
+	Getenv func(name string) string // reads the environment
+}
+
+// Kinds are the protocols' names, sorted.
+func Kinds() []string { return slices.Sorted(maps.Keys(protocols)) }
+
+// protocol is one wire protocol.
 type protocol struct {
 	keyEnv  string   // where the key is looked for, unless the settings say
 	baseURL string   // its own service; "" = there is none, the address must be given
 	keyless bool     // its own service asks for no key
 	service bool     // a service id takes the place of the model
 	has     []string // the settings that not every protocol has
-	open    func(config, ready) (runner.Provider, error)
+	open    func(Settings, ready) (Provider, error)
 }
 
 // ready is what the settings come to.
 type ready struct {
+	use   Use
 	key   httpwire.Secret
 	extra map[string]event.RawJSON
 	http  httpwire.Config
@@ -92,7 +120,7 @@ var protocols = map[string]protocol{
 }
 
 // given are the settings that not every protocol has, as far as they are set.
-func (p provider) given() []string {
+func (p Settings) given() []string {
 	var out []string
 	for _, s := range []struct {
 		name string
@@ -110,32 +138,28 @@ func (p provider) given() []string {
 	return out
 }
 
-// connect makes the provider; it asks nothing yet.
-func (c config) connect() (runner.Provider, error) {
-	proto, ok := protocols[c.Provider.Kind]
+// Open makes the adapter; it asks nothing yet.
+func Open(p Settings, use Use) (Provider, error) {
+	proto, ok := protocols[p.Kind]
 	if !ok {
-		known := slices.Sorted(maps.Keys(protocols))
-		return nil, fmt.Errorf("provider %q is not known; use one of %s", c.Provider.Kind, strings.Join(known, ", "))
+		return nil, fmt.Errorf("provider %q is not known; use one of %s", p.Kind, strings.Join(Kinds(), ", "))
 	}
-	if err := c.Provider.check(proto); err != nil {
+	if err := p.check(proto); err != nil {
 		return nil, err
 	}
-	r := ready{http: httpwire.Config{HeaderTimeout: c.quiet(), IdleTimeout: c.quiet()}}
+	r := ready{use: use, http: httpwire.Config{HeaderTimeout: use.Quiet, IdleTimeout: use.Quiet}}
 	var err error
-	if r.key, err = c.Provider.key(proto); err != nil {
+	if r.key, err = p.key(proto, use.Getenv); err != nil {
 		return nil, err
 	}
-	if r.extra, err = c.Provider.fields(); err != nil {
+	if r.extra, err = p.fields(); err != nil {
 		return nil, err
 	}
-	c.Provider.fill(proto)
-	return proto.open(c, r)
+	p.fill(proto)
+	return proto.open(p, r)
 }
 
-// quiet is the longest silence of a model server.
-func (c config) quiet() time.Duration { return time.Duration(c.Timeouts.Operation) }
-
-func (p provider) check(proto protocol) error {
+func (p Settings) check(proto protocol) error {
 	for _, name := range p.given() {
 		if !slices.Contains(proto.has, name) {
 			return fmt.Errorf("provider.%s is not for %s; leave it out (it belongs to %s)", name, p.Kind, strings.Join(having(name), ", "))
@@ -158,7 +182,7 @@ func (p provider) check(proto protocol) error {
 	return nil
 }
 
-func (p provider) who() string {
+func (p Settings) who() string {
 	if p.Profile != "" {
 		return "profile " + p.Profile
 	}
@@ -177,12 +201,12 @@ func having(setting string) []string {
 }
 
 // key reads the key from the environment. A server of one's own may need none.
-func (p provider) key(proto protocol) (httpwire.Secret, error) {
+func (p Settings) key(proto protocol, getenv func(string) string) (httpwire.Secret, error) {
 	name := p.APIKeyEnv
 	if name == "" {
 		name = proto.keyEnv
 	}
-	key := os.Getenv(name)
+	key := getenv(name)
 	own := p.BaseURL == "" || p.BaseURL == proto.baseURL
 	if key == "" && (p.APIKeyEnv != "" || proto.service || own && !proto.keyless) {
 		return "", fmt.Errorf("no API key: the environment variable %s is empty; set it, or name another one with --api-key-env", name)
@@ -191,7 +215,7 @@ func (p provider) key(proto protocol) (httpwire.Secret, error) {
 }
 
 // fill sets the profile and the address that are not named.
-func (p *provider) fill(proto protocol) {
+func (p *Settings) fill(proto protocol) {
 	if p.Profile == "" && slices.Contains(proto.has, "profile") {
 		p.Profile = "generic"
 		if p.BaseURL == "" {
@@ -204,7 +228,7 @@ func (p *provider) fill(proto protocol) {
 }
 
 // fields are the further fields as JSON, the same bytes each time.
-func (p provider) fields() (map[string]event.RawJSON, error) {
+func (p Settings) fields() (map[string]event.RawJSON, error) {
 	extra := map[string]event.RawJSON{}
 	for name, value := range p.Extra {
 		b, err := json.Marshal(value, json.Deterministic(true))
@@ -216,8 +240,7 @@ func (p provider) fields() (map[string]event.RawJSON, error) {
 	return extra, nil
 }
 
-func newChat(c config, r ready) (runner.Provider, error) {
-	p := c.Provider
+func newChat(p Settings, r ready) (Provider, error) {
 	return chat.New(chat.Config{
 		BaseURL: p.BaseURL, Model: p.Model, Profile: p.Profile, APIKey: r.key, Store: p.Store,
 		BudgetField: p.BudgetField, Continuation: chat.Continuation(p.Continuation), DoneOptional: p.DoneOptional,
@@ -225,44 +248,38 @@ func newChat(c config, r ready) (runner.Provider, error) {
 	})
 }
 
-func newResponses(c config, r ready) (runner.Provider, error) {
-	p := c.Provider
-	native := c.Steering == event.SteeringModeNative
-	if native && p.Transport != string(responses.TransportWebSocket) {
+func newResponses(p Settings, r ready) (Provider, error) {
+	if r.use.Native && p.Transport != string(responses.TransportWebSocket) {
 		return nil, errors.New("config: steering native: responses can be steered over a WebSocket alone; give --transport websocket, or set steering to request_boundary")
 	}
 	return responses.New(responses.Config{
 		BaseURL: p.BaseURL, Model: p.Model, Profile: p.Profile, APIKey: r.key,
-		Transport: responses.Transport(p.Transport), Steering: native, Store: p.Store, Background: p.Background,
-		Headers: p.Headers, Extra: r.extra, HTTP: r.http, Socket: responses.SocketConfig{IdleTimeout: c.quiet()},
+		Transport: responses.Transport(p.Transport), Steering: r.use.Native, Store: p.Store, Background: p.Background,
+		Headers: p.Headers, Extra: r.extra, HTTP: r.http, Socket: responses.SocketConfig{IdleTimeout: r.use.Quiet},
 	})
 }
 
-func newAnthropic(c config, r ready) (runner.Provider, error) {
-	p := c.Provider
+func newAnthropic(p Settings, r ready) (Provider, error) {
 	return anthropic.New(anthropic.Config{
 		BaseURL: p.BaseURL, Model: p.Model, APIKey: r.key, MaxTokens: p.MaxTokens, Prefill: anthropic.Prefill(p.Prefill),
 		Headers: p.Headers, Extra: r.extra, HTTP: r.http,
 	})
 }
 
-func newGemini(c config, r ready) (runner.Provider, error) {
-	p := c.Provider
+func newGemini(p Settings, r ready) (Provider, error) {
 	return gemini.New(gemini.Config{
 		BaseURL: p.BaseURL, Model: p.Model, APIKey: r.key, Bearer: p.Bearer,
 		Headers: p.Headers, Extra: r.extra, HTTP: r.http,
 	})
 }
 
-func newOllama(c config, r ready) (runner.Provider, error) {
-	p := c.Provider
+func newOllama(p Settings, r ready) (Provider, error) {
 	return ollama.New(ollama.Config{
 		BaseURL: p.BaseURL, Model: p.Model, APIKey: r.key, Headers: p.Headers, Extra: r.extra, HTTP: r.http,
 	})
 }
 
-func newBailing(c config, r ready) (runner.Provider, error) {
-	p := c.Provider
+func newBailing(p Settings, r ready) (Provider, error) {
 	return bailing.New(bailing.Config{
 		BaseURL: p.BaseURL, ServiceID: p.ServiceID, Profile: p.Profile, APIKey: r.key,
 		BudgetField: p.BudgetField, Continuation: chat.Continuation(p.Continuation), DoneOptional: p.DoneOptional,

@@ -1,4 +1,10 @@
-package main
+// Package toolbox makes tools of a configuration: how each behaves, and which
+// of three runs it: a process over NATS, a server of the Model Context
+// Protocol, or a session of its own.
+//
+// A tool that nothing runs, or two things do, is an error before anything is
+// opened.
+package toolbox
 
 import (
 	"context"
@@ -6,7 +12,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -14,16 +19,15 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/loopd/loopd/event"
-	"github.com/loopd/loopd/host"
 	"github.com/loopd/loopd/internal/tool/delegate"
 	"github.com/loopd/loopd/internal/tool/mcp"
-	"github.com/loopd/loopd/internal/tool/nats"
 	"github.com/loopd/loopd/internal/tool/router"
 	"github.com/loopd/loopd/loop"
 )
 
-// tool is one tool of the model: how it behaves, and what runs it.
-type tool struct {
+// Tool is one tool of the model: how it behaves, and what runs it. The yaml
+// names are those of the configuration file.
+type Tool struct {
 	Effect      string         `yaml:"effect"`     // read, idempotent, write (the default: nothing is repeated unasked)
 	Approval    string         `yaml:"approval"`   // none, required
 	Background  bool           `yaml:"background"` // a call becomes a job
@@ -37,9 +41,9 @@ type tool struct {
 	TrustHints bool   `yaml:"trust_hints"` // take the effect from the server's hints
 }
 
-// mcpServer is a server of the Model Context Protocol: a command to start or
+// Server is a server of the Model Context Protocol: a command to start or
 // an address.
-type mcpServer struct {
+type Server struct {
 	Command   []string          `yaml:"command"`  // the program and its arguments
 	Env       map[string]string `yaml:"env"`      // further variables of the process
 	PassEnv   []string          `yaml:"pass_env"` // variables of our own that it gets, too
@@ -48,12 +52,12 @@ type mcpServer struct {
 	Headers   map[string]string `yaml:"headers"`
 	HeaderEnv map[string]string `yaml:"header_env"` // headers whose values environment variables hold
 
-	ConnectTimeout duration `yaml:"connect_timeout"` // start and handshake; 0 = 30s
-	Import         *imports `yaml:"import"`          // its tools that need no entry in tools
+	ConnectTimeout time.Duration `yaml:"connect_timeout"` // start and handshake; 0 = 30s
+	Import         *Import       `yaml:"import"`          // its tools that need no entry in tools
 }
 
-// imports takes a server's tools as it lists them.
-type imports struct {
+// Import takes a server's tools as it lists them.
+type Import struct {
 	Only       []string `yaml:"only"`   // names at the server; empty = all
 	Prefix     string   `yaml:"prefix"` // before each name
 	Effect     string   `yaml:"effect"`
@@ -63,7 +67,7 @@ type imports struct {
 }
 
 // loop is how the tool behaves.
-func (t tool) loop() (loop.Tool, error) {
+func (t Tool) loop() (loop.Tool, error) {
 	out := loop.Tool{Effect: t.Effect, Approval: t.Approval, Background: t.Background, Description: t.Description}
 	if t.Parameters != nil {
 		b, err := json.Marshal(t.Parameters, json.Deterministic(true))
@@ -77,7 +81,7 @@ func (t tool) loop() (loop.Tool, error) {
 
 // delegated is how a tool behaves whose work a session of its own does. The
 // same invocation finds the same session: it can be asked again.
-func (t tool) delegated() (loop.Tool, error) {
+func (t Tool) delegated() (loop.Tool, error) {
 	if t.NATS || t.MCP != "" || t.Remote != "" || t.TrustHints {
 		return loop.Tool{}, errors.New("a session runs it: leave out nats, mcp, remote and trust_hints")
 	}
@@ -95,26 +99,35 @@ func (t tool) delegated() (loop.Tool, error) {
 	return out, err
 }
 
-// toolbox runs the tools of the configuration.
-type toolbox struct {
-	router   *router.Tools
-	nats     *overNATS
-	servers  []*mcp.Tools
-	sessions map[string]bool // tools that sessions of their own run
-	delegate *delegate.Tool  // runs them
+// Config is the tools, and what they need.
+type Config struct {
+	Tools   map[string]Tool   // by the name that the model sees
+	Servers map[string]Server // by the name that tools use
+	// LookupEnv reads the environment.
+	LookupEnv func(name string) (value string, ok bool)
+	Logger    *slog.Logger
 }
 
-// overNATS are the tools over NATS, once there is a connection. The router
-// checks its configuration before there is one, and calls nothing.
-type overNATS struct{ *nats.Tools }
+// Box runs the tools of a configuration.
+type Box struct {
+	router   *router.Tools
+	nats     *late
+	delegate router.Executor // runs sessions
+	servers  []*mcp.Tools
+	sessions map[string]bool // tools that sessions of their own run
+}
 
-// toolbox checks the configured tools; it asks no server yet.
-func (c config) toolbox(log *slog.Logger) (*toolbox, error) {
-	box := &toolbox{nats: &overNATS{}, sessions: map[string]bool{}}
+// late are the tools over NATS, once there is a connection. The router checks
+// its configuration before there is one, and calls nothing.
+type late struct{ router.Executor }
+
+// New checks a configuration; it asks no server yet.
+func New(c Config) (*Box, error) {
+	box := &Box{nats: &late{}, sessions: map[string]bool{}}
 	r := router.Config{
 		NATS: box.nats, Servers: map[string]router.Server{}, Tools: map[string]router.Tool{}, Imports: map[string]router.Import{},
 	}
-	if err := errors.Join(c.addServers(box, r, log), c.addTools(box, r)); err != nil {
+	if err := errors.Join(c.addServers(box, r), c.addTools(box, r)); err != nil {
 		return nil, err
 	}
 	var err error
@@ -124,10 +137,10 @@ func (c config) toolbox(log *slog.Logger) (*toolbox, error) {
 	return box, nil
 }
 
-func (c config) addServers(box *toolbox, r router.Config, log *slog.Logger) error {
-	for _, name := range slices.Sorted(maps.Keys(c.MCPServers)) {
-		s := c.MCPServers[name]
-		cfg, err := s.config(name, log)
+func (c Config) addServers(box *Box, r router.Config) error {
+	for _, name := range slices.Sorted(maps.Keys(c.Servers)) {
+		s := c.Servers[name]
+		cfg, err := s.config(name, c)
 		if err != nil {
 			return fmt.Errorf("mcp_servers.%s: %w", name, err)
 		}
@@ -145,7 +158,7 @@ func (c config) addServers(box *toolbox, r router.Config, log *slog.Logger) erro
 	return nil
 }
 
-func (c config) addTools(box *toolbox, r router.Config) error {
+func (c Config) addTools(box *Box, r router.Config) error {
 	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
 		t := c.Tools[name]
 		var own loop.Tool
@@ -164,9 +177,9 @@ func (c config) addTools(box *toolbox, r router.Config) error {
 	return nil
 }
 
-func (s mcpServer) config(name string, log *slog.Logger) (mcp.Config, error) {
+func (s Server) config(name string, c Config) (mcp.Config, error) {
 	cfg := mcp.Config{
-		Name: name, Dir: s.Dir, URL: s.URL, Headers: maps.Clone(s.Headers), ConnectTimeout: time.Duration(s.ConnectTimeout), Logger: log,
+		Name: name, Dir: s.Dir, URL: s.URL, Headers: maps.Clone(s.Headers), ConnectTimeout: s.ConnectTimeout, Logger: c.Logger,
 	}
 	if len(s.Command) > 0 {
 		cfg.Command, cfg.Args = s.Command[0], s.Command[1:]
@@ -175,14 +188,14 @@ func (s mcpServer) config(name string, log *slog.Logger) (mcp.Config, error) {
 		cfg.Env = append(cfg.Env, variable+"="+s.Env[variable])
 	}
 	for _, variable := range s.PassEnv {
-		value, ok := os.LookupEnv(variable)
+		value, ok := c.LookupEnv(variable)
 		if !ok {
 			return cfg, fmt.Errorf("the environment variable %s (pass_env) is not set; set it, or leave it out", variable)
 		}
 		cfg.Env = append(cfg.Env, variable+"="+value)
 	}
 	for header, variable := range s.HeaderEnv {
-		value := os.Getenv(variable)
+		value, _ := c.LookupEnv(variable)
 		if value == "" {
 			return cfg, fmt.Errorf("the environment variable %s (header_env) is empty; set it to the value of %s", variable, header)
 		}
@@ -197,38 +210,33 @@ func (s mcpServer) config(name string, log *slog.Logger) (mcp.Config, error) {
 	return cfg, nil
 }
 
-// open connects the tools, and says how they behave: servers are asked for
-// what the configuration leaves out.
-func (b *toolbox) open(ctx context.Context, where *place, prefix string, log *slog.Logger) (map[string]loop.Tool, error) {
-	var err error
-	if b.nats.Tools, err = nats.New(where.log.Conn(), nats.Config{Prefix: prefix, Logger: log}); err != nil {
-		return nil, err
-	}
-	if b.delegate, err = delegate.New(children{host.New(where.log)}, delegate.Config{Logger: log}); err != nil {
-		return nil, err
-	}
+// Open gives the box what runs tools over NATS and what runs sessions, and says
+// how all tools behave: servers are asked for what the configuration leaves
+// out. Nothing may be called before.
+func (b *Box) Open(ctx context.Context, overNATS, sessions router.Executor) (map[string]loop.Tool, error) {
+	b.nats.Executor, b.delegate = overNATS, sessions
 	return b.router.Describe(ctx)
 }
 
 // Call runs a call where its tool is.
-func (b *toolbox) Call(ctx context.Context, req loop.ToolRequest) loop.ToolOutcome {
+func (b *Box) Call(ctx context.Context, req loop.ToolRequest) loop.ToolOutcome {
 	return b.executor(req.Tool).Call(ctx, req)
 }
 
 // Inspect looks a call up where its tool is.
-func (b *toolbox) Inspect(ctx context.Context, req loop.ToolRequest) loop.ToolInspection {
+func (b *Box) Inspect(ctx context.Context, req loop.ToolRequest) loop.ToolInspection {
 	return b.executor(req.Tool).Inspect(ctx, req)
 }
 
-func (b *toolbox) executor(tool string) router.Executor {
+func (b *Box) executor(tool string) router.Executor {
 	if b.sessions[tool] {
 		return b.delegate
 	}
 	return b.router
 }
 
-// close ends the servers.
-func (b *toolbox) close() {
+// Close ends the servers.
+func (b *Box) Close() {
 	var all sync.WaitGroup
 	for _, s := range b.servers {
 		all.Go(s.Close)
