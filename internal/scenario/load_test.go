@@ -39,7 +39,7 @@ func exists(path string) bool {
 
 // ours are the scenarios of this package that hold: of the file format and the
 // player (hold), and of the contract's section 6 (recovery, continuation),
-// sentence by sentence: docs/contract-6.md.
+// sentence by sentence: ARCHITECTURE.md.
 func ours(t *testing.T) []string {
 	t.Helper()
 	var files []string
