@@ -52,8 +52,8 @@ type Server struct {
 	Headers   map[string]string `yaml:"headers"`
 	HeaderEnv map[string]string `yaml:"header_env"` // headers whose values environment variables hold
 
-	ConnectTimeout time.Duration `yaml:"connect_timeout"` // start and handshake; 0 = 30s
-	Import         *Import       `yaml:"import"`          // its tools that need no entry in tools
+	ConnectTimeout string  `yaml:"connect_timeout"` // start and handshake; "" = 30s
+	Import         *Import `yaml:"import"`          // its tools that need no entry in tools
 }
 
 // Import takes a server's tools as it lists them.
@@ -179,7 +179,14 @@ func (c Config) addTools(box *Box, r router.Config) error {
 
 func (s Server) config(name string, c Config) (mcp.Config, error) {
 	cfg := mcp.Config{
-		Name: name, Dir: s.Dir, URL: s.URL, Headers: maps.Clone(s.Headers), ConnectTimeout: s.ConnectTimeout, Logger: c.Logger,
+		Name: name, Dir: s.Dir, URL: s.URL, Headers: maps.Clone(s.Headers), Logger: c.Logger,
+	}
+	if s.ConnectTimeout != "" {
+		wait, err := time.ParseDuration(s.ConnectTimeout)
+		if err != nil || wait <= 0 {
+			return cfg, fmt.Errorf("connect_timeout %q is not a duration such as 30s", s.ConnectTimeout)
+		}
+		cfg.ConnectTimeout = wait
 	}
 	if len(s.Command) > 0 {
 		cfg.Command, cfg.Args = s.Command[0], s.Command[1:]

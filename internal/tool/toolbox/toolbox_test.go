@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/loopd/loopd/event"
 	"github.com/loopd/loopd/internal/tool/delegate"
@@ -70,8 +71,8 @@ func TestServersGetWhatTheyAreGiven(t *testing.T) {
 		t.Errorf("command: %+v, %v", command, err)
 	}
 	own := map[string]string{"X-Own": "x"}
-	address, err := Server{URL: "http://h/mcp", Headers: own, HeaderEnv: map[string]string{"Authorization": "AUTH"}}.config("web", c)
-	if err != nil || !reflect.DeepEqual(address.Headers, map[string]string{"X-Own": "x", "Authorization": "of AUTH"}) || len(own) != 1 {
+	address, err := Server{URL: "http://h/mcp", Headers: own, HeaderEnv: map[string]string{"Authorization": "AUTH"}, ConnectTimeout: "2s"}.config("web", c)
+	if err != nil || !reflect.DeepEqual(address.Headers, map[string]string{"X-Own": "x", "Authorization": "of AUTH"}) || len(own) != 1 || address.ConnectTimeout != 2*time.Second {
 		t.Errorf("address: %+v, %v", address, err)
 	}
 }
