@@ -243,6 +243,13 @@ func (c *clock) AfterFunc(d time.Duration, f func()) func() {
 	}
 }
 
+// armed is how many timers are not due yet.
+func (c *clock) armed() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.timers)
+}
+
 // advance moves the clock; what is due by then is called.
 func (c *clock) advance(d time.Duration) {
 	c.mu.Lock()
