@@ -50,8 +50,14 @@ func (c Config) background(err error) {
 	c.Logger.Warn("pebble: background work failed", "error", err)
 }
 
+// damaged hears of damage that a read met, and the read fails with it: whoever
+// reads sees [ErrCorrupt]. Pebble's own default ends the process.
+func (c Config) damaged(info pebble.DataCorruptionInfo) {
+	c.Logger.Debug("pebble: " + info.String())
+}
+
 func diskError(cause any) error {
-	return fmt.Errorf("projections: the store cannot be written: %v; free space on its disk and start again: nothing is lost, the log has it all", cause)
+	return fmt.Errorf("projections: the store cannot go on: %v; if its disk is full, free space and start again, else rebuild: nothing is lost, the log has it all", cause)
 }
 
 // pebbleLogger hands Pebble's words to slog: its routine is nobody's news.

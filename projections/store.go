@@ -7,9 +7,11 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/go-json-experiment/json"
 
 	"github.com/loopd/loopd/projections/view"
@@ -117,7 +119,7 @@ func (s *Store) mark() error {
 
 func (c Config) pebble() *pebble.Options {
 	opts := &pebble.Options{
-		FS:                 c.FS,
+		FS:                 vfs.OnDiskFull(c.FS, func() { c.Fatal(diskError(syscall.ENOSPC)) }), // before Pebble panics over it
 		ReadOnly:           c.ReadOnly,
 		CacheSize:          c.CacheBytes,
 		MemTableSize:       c.MemTableBytes,
@@ -125,7 +127,7 @@ func (c Config) pebble() *pebble.Options {
 		FormatMajorVersion: pebble.FormatTableFormatV6,
 		Logger:             pebbleLogger{c.Logger, c.Fatal},
 		DisableWAL:         c.NoWAL,
-		EventListener:      &pebble.EventListener{BackgroundError: c.background},
+		EventListener:      &pebble.EventListener{BackgroundError: c.background, DataCorruption: c.damaged},
 
 		MemTableStopWritesThreshold: 3,
 	}
@@ -184,7 +186,15 @@ func (s *Store) begin() error {
 	return s.flush()
 }
 
-// flush puts everything that was applied on disk.
+// Flush puts everything that was applied on disk: what a crash cannot take from
+// a store without a WAL.
+func (s *Store) Flush() error {
+	if s.closed.Load() {
+		return fmt.Errorf("projections: flush %s: %w", s.dir, ErrClosed)
+	}
+	return s.flush()
+}
+
 func (s *Store) flush() error {
 	if err := s.db.Flush(); err != nil {
 		return fmt.Errorf("projections: flush %s: %w", s.dir, corrupt(err))

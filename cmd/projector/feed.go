@@ -55,6 +55,7 @@ type state struct {
 		} `json:"lost"`
 	} `json:"state"`
 	Error *struct {
+		Code        int    `json:"code"`
 		Description string `json:"description"`
 	} `json:"error"`
 }
@@ -71,6 +72,9 @@ func (s *source) look(ctx context.Context, deleted bool) (state, error) {
 	}
 	if err == nil && out.Error != nil {
 		err = errors.New(out.Error.Description)
+		if out.Error.Code == 404 {
+			err = fmt.Errorf("%w: %w", eventlog.ErrNoStream, err)
+		}
 	}
 	if err != nil {
 		return state{}, fmt.Errorf("state of stream %s: %w", s.stream.Name, err)

@@ -47,7 +47,8 @@ type meter struct {
 	dir      string // where the file is left
 	asJSON   bool
 	terminal bool
-	quiet    bool // leaves no file: it is no rebuild
+	quiet    bool          // leaves no file: it is no rebuild
+	every    time.Duration // between lines; on a terminal it is drawn more often
 
 	mu     sync.Mutex
 	build  string
@@ -61,7 +62,7 @@ type meter struct {
 }
 
 func newMeter(e env, dir string, asJSON bool) *meter {
-	return &meter{env: e, dir: dir, asJSON: asJSON, terminal: isTerminal(e.err)}
+	return &meter{env: e, dir: dir, asJSON: asJSON, terminal: isTerminal(e.err), every: 2 * time.Second}
 }
 
 // isTerminal reports whether w is a character device, such as a terminal.
@@ -82,7 +83,7 @@ func (m *meter) start(build, phase string, target uint64, offset func() uint64) 
 	m.show()
 	go func() {
 		defer close(m.ended)
-		every := 2 * time.Second
+		every := m.every
 		if m.terminal {
 			every = 200 * time.Millisecond
 		}

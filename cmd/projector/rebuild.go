@@ -32,6 +32,7 @@ type rebuilding struct {
 	keep     int
 	noVerify bool
 	asJSON   bool
+	every    time.Duration
 }
 
 func newRebuild(e env) *cobra.Command {
@@ -47,7 +48,11 @@ func newRebuild(e env) *cobra.Command {
 	cmd.Flags().IntVar(&o.keep, "keep", 2, "old builds to keep, for rollback")
 	cmd.Flags().BoolVar(&o.noVerify, "no-verify", false, "switch without a proof")
 	cmd.Flags().BoolVar(&o.asJSON, "json", false, "progress and result as JSON lines")
+	cmd.Flags().DurationVar(&o.every, "every", 2*time.Second, "time between lines of progress, and between flushes that a kill cannot take back")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if o.every < time.Millisecond {
+			return fmt.Errorf("--every is %v; want 1ms or more", o.every)
+		}
 		v, err := w.views(cmd.Context(), e)
 		if err != nil {
 			return err
@@ -102,6 +107,7 @@ func (v *views) close() { v.src.close() }
 // at it.
 func (v *views) rebuild(ctx context.Context, o rebuilding) (projections.Build, error) {
 	m := newMeter(v.env, v.builds.Dir(), o.asJSON)
+	m.every = o.every
 	lock, joined, err := v.join(ctx, m)
 	if err != nil {
 		return projections.Build{}, err
@@ -170,7 +176,9 @@ func (v *views) make(ctx context.Context, build projections.Build, store *projec
 		return "", err
 	}
 	m.start(build.ID, "fold", head, store.Offset)
+	stop := v.flushing(store, o.every)
 	err = v.src.fold(ctx, store, head)
+	stop()
 	m.stop()
 	if err != nil || o.noVerify {
 		return "", err
@@ -194,6 +202,21 @@ func (v *views) make(ctx context.Context, build projections.Build, store *projec
 		return "", notHeld("build %s is not equal to a second fold of the log at offset %d; it is not served", build.ID, store.Offset())
 	}
 	return fmt.Sprintf("equal to a second fold of the log: %d rows, %s", found.A.Rows, found.A.Hash), nil
+}
+
+// flushing flushes a store at intervals, until stop: a kill takes back no more.
+func (v *views) flushing(store *projections.Store, every time.Duration) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for pause(ctx, every) == nil {
+			if err := store.Flush(); err != nil {
+				v.env.say("projector: flush: %v", err)
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }
 }
 
 // proveByServed holds a new build against a copy of the served one, both at

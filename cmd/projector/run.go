@@ -92,6 +92,10 @@ func (v *views) keep(ctx context.Context, once bool) error {
 			v.env.say("projector: stopped at offset %d", k.store.Offset())
 			return nil
 		case err == nil:
+		case errors.Is(err, eventlog.ErrNoStream):
+			if waitErr := k.awaitStream(ctx, err); waitErr != nil {
+				return waitErr
+			}
 		case k.refused(err):
 			if err = k.renew(ctx, err); err != nil {
 				return err
@@ -100,6 +104,21 @@ func (v *views) keep(ctx context.Context, once bool) error {
 			return err
 		}
 	}
+}
+
+// awaitStream waits a minute for a stream that was deleted: who restores or
+// recreates one deletes it first. What comes then is judged as ever.
+func (k *keeper) awaitStream(ctx context.Context, gone error) error {
+	k.env.say("projector: %v; waiting for it", gone)
+	for range 120 {
+		if _, err := k.src.look(ctx, false); err == nil {
+			return nil
+		}
+		if pause(ctx, 500*time.Millisecond) != nil {
+			return nil // keep sees that it is over
+		}
+	}
+	return gone
 }
 
 // refused reports whether an error says that the build cannot be served, and
@@ -195,7 +214,7 @@ func (k *keeper) renew(ctx context.Context, why error) error {
 	if err := k.src.identify(ctx); err != nil {
 		return err
 	}
-	if _, err := k.rebuild(ctx, rebuilding{keep: 2, noVerify: true}); err != nil {
+	if _, err := k.rebuild(ctx, rebuilding{keep: 2, noVerify: true, every: 2 * time.Second}); err != nil {
 		return err
 	}
 	return k.take(ctx)
@@ -226,6 +245,15 @@ var errSwitched = errors.New("another build is to be served")
 // follow folds what comes until ctx ends, another build is to be served (nil),
 // or the log cannot go on. It is the only one that folds into the store.
 func (k *keeper) follow(ctx context.Context) error {
+	var recreated *recreatedError
+	switch err := k.checkStream(ctx); {
+	case errors.As(err, &recreated), errors.Is(err, eventlog.ErrNoStream):
+		return err
+	case err != nil: // a server that does not answer now
+		k.env.say("projector: %v; trying again", err)
+		_ = pause(ctx, time.Second) // its end shows at the next turn
+		return nil
+	}
 	watched, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go k.watch(watched, cancel)
@@ -296,20 +324,27 @@ func (k *keeper) foldAll(ctx context.Context, cancel context.CancelCauseFunc, re
 // watch ends a follow when CURRENT names another build, or the stream became
 // another one under its name.
 func (k *keeper) watch(ctx context.Context, cancel context.CancelCauseFunc) {
-	for turn := 0; pause(ctx, 250*time.Millisecond) == nil; turn++ {
+	for pause(ctx, 250*time.Millisecond) == nil {
 		if now, err := k.builds.Current(); err == nil && now.ID != k.build.ID {
 			cancel(errSwitched)
 			return
 		}
-		if turn%4 != 0 {
-			continue
-		}
-		now, err := k.src.look(ctx, false)
-		if err == nil && !now.Created.Equal(k.src.stream.Created) {
-			cancel(&recreatedError{stream: k.src.stream.Name, was: k.src.stream.Created, is: now.Created})
+		var recreated *recreatedError
+		if err := k.checkStream(ctx); errors.As(err, &recreated) {
+			cancel(err)
 			return
 		}
 	}
+}
+
+// checkStream asks whether the stream is still the one that the store folds.
+// The client follows a name: it would read on in another stream.
+func (k *keeper) checkStream(ctx context.Context) error {
+	now, err := k.src.look(ctx, false)
+	if err == nil && !now.Created.Equal(k.src.stream.Created) {
+		err = &recreatedError{stream: k.src.stream.Name, was: k.src.stream.Created, is: now.Created}
+	}
+	return err
 }
 
 // use hands the served store to f, which the store outlives.

@@ -98,11 +98,9 @@ rebuild --keep), by one pointer write. Whoever serves the directory takes it up
 and folds what came since. It writes to the directory of the views only.`,
 		Args: usage(cobra.NoArgs),
 	}
-	var dir, data string
-	cmd.Flags().StringVar(&data, "data", "", "data directory `DIR` of a loopd")
-	cmd.Flags().StringVar(&dir, "store", "", "directory `DIR` of the views (default <data>/projections)")
+	w := storeFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		dir, err := (&where{data: data, storeDir: dir}).store()
+		dir, err := w.store() // the log is not asked
 		if err != nil {
 			return err
 		}
