@@ -88,7 +88,7 @@ func (s *Store) commit(recs []event.Record) error {
 	case s.cfg.ReadOnly:
 		return errors.New("the store was opened to read only")
 	}
-	f := fold{store: s, next: s.progress, rows: map[string]view.Row{}, dirty: map[string]bool{}, parked: map[uint64]Parked{}}
+	f := fold{store: s, next: s.progress, rows: map[string]view.Row{}, stored: map[string]bool{}, dirty: map[string]bool{}, parked: map[uint64]Parked{}}
 	for _, rec := range recs {
 		if err := f.apply(rec); err != nil {
 			return err
@@ -116,6 +116,7 @@ type fold struct {
 	store  *Store
 	next   progress
 	rows   map[string]view.Row // by stored key; nil = there is none
+	stored map[string]bool     // of them, those that the store has
 	dirty  map[string]bool
 	parked map[uint64]Parked
 }
@@ -146,10 +147,14 @@ func (f *fold) foldRow(k view.Key, e event.Event) error {
 	row, known := f.rows[key]
 	if !known {
 		var err error
-		if row, _, err = getRow(f.store.db, k); err != nil {
+		var found bool
+		if row, found, err = getRow(f.store.db, k); err != nil {
 			return err
 		}
 		f.rows[key] = row
+		if found {
+			f.stored[key] = true
+		}
 	}
 	if next, changed := view.Fold(k, row, e); changed {
 		f.rows[key], f.dirty[key] = next, true
@@ -167,6 +172,12 @@ func (f *fold) park(rec event.Record, cause error) {
 // write puts rows, parked records and progress into one batch, in key order.
 func (f *fold) write(batch *pebble.Batch) error {
 	for _, key := range slices.Sorted(maps.Keys(f.dirty)) {
+		if f.rows[key] == nil {
+			if err := f.remove(batch, key); err != nil {
+				return err
+			}
+			continue
+		}
 		b, err := view.Encode(f.rows[key])
 		if err != nil {
 			return err
@@ -181,6 +192,14 @@ func (f *fold) write(batch *pebble.Batch) error {
 		}
 	}
 	return setJSON(batch, keyProgress, f.next)
+}
+
+// remove deletes a row that is gone; most that go came in the same batch.
+func (f *fold) remove(batch *pebble.Batch, key string) error {
+	if !f.stored[key] {
+		return nil
+	}
+	return batch.Delete([]byte(key), nil)
 }
 
 func setJSON(batch *pebble.Batch, key []byte, v any) error {

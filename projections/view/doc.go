@@ -1,6 +1,6 @@
 // Package view holds the views: what has become of every session, input,
-// generation, operation, invocation, job and checkpoint, as keyed folds of the
-// log. It is pure: no clock, no randomness, no IO. Package projections keeps
+// generation, operation, invocation, job and checkpoint, what waits, what was
+// said and what was used, as keyed folds of the log. It is pure: no clock, no randomness, no IO. Package projections keeps
 // the rows in a store; [Model] keeps them in a map, slowly and plainly, to
 // compare a store with.
 //
@@ -51,6 +51,16 @@
 //	checkpoint   saved              checkpoint.saved
 //	             continued          continuation.started
 //	             stopped            continuation.stopped; a decision may continue it later
+//
+//	wait         open               while it waits: For says what for, From whose turn it is. The row is gone
+//	                                when it is over; see waitsOf. Of a closed session only what nobody can
+//	                                end any more is left: a stopped continuation, an uncertain call
+//	message      accepted           content input.accepted: not in the context yet; gone when it is held or
+//	                                withdrawn before it came there
+//	             unknown            input.unknown
+//	             delivered          in the context: input.delivered, steering.applied, an answer's text, a
+//	                                tool's result, a summary
+//	usage        open               sums over a session's operation.completed and .failed
 //
 // generation_id of an input's row is the generation that the last event about
 // it named: once it is delivered, the one it was delivered in. While a

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Key names a row. The row of a session has the session's id in both places.
@@ -55,6 +56,15 @@ func ParseKey(b []byte) (Key, error) {
 		return Key{}, fmt.Errorf("view: key %x: %d bytes too many", b, len(rest))
 	}
 	return Key{View: Name(parts[0]), Session: parts[1], ID: parts[2]}, nil
+}
+
+// subjectID is the id of a row that is about a row of another view.
+func subjectID(subject Name, id string) string { return string(subject) + "/" + id }
+
+// subjectOf takes a subjectID apart.
+func subjectOf(id string) (subject Name, rest string) {
+	before, after, _ := strings.Cut(id, "/")
+	return Name(before), after
 }
 
 func appendPart(b []byte, part string) []byte {

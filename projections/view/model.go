@@ -51,6 +51,10 @@ func (m *Model) fold(k Key, e event.Event) error {
 	if !changed {
 		return nil
 	}
+	if next == nil {
+		delete(m.rows, string(k.Append(nil)))
+		return nil
+	}
 	b, err := Encode(next)
 	if err != nil {
 		return err

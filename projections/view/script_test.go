@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -87,6 +88,20 @@ func (s *script) fold(t *testing.T, rec event.Record, out *strings.Builder, sess
 			continue
 		}
 		fmt.Fprintf(out, "%d %s %s\n", rec.StreamSeq, key.View, brief(string(row)))
+		delete(before, k)
+	}
+	for _, k := range slices.Sorted(maps.Keys(before)) {
+		key, err := ParseKey([]byte(k))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, stays, err := s.model.Get(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !stays {
+			fmt.Fprintf(out, "%d %s %s is gone\n", rec.StreamSeq, key.View, key.ID)
+		}
 	}
 }
 

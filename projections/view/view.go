@@ -22,16 +22,19 @@ const (
 	ViewInvocation Name = "invocation"
 	ViewJob        Name = "job"
 	ViewCheckpoint Name = "checkpoint"
+	ViewWait       Name = "wait"
+	ViewMessage    Name = "message"
+	ViewUsage      Name = "usage"
 )
 
 // Row is what a view keeps under one key: a pointer to [Session], [Input],
-// [Generation], [Operation], [Invocation], [Job] or [Checkpoint]. Rows are
-// values: nobody changes one that exists.
+// [Generation], [Operation], [Invocation], [Job], [Checkpoint], [Wait],
+// [Message] or [Usage]. Rows are values: nobody changes one that exists.
 type Row interface {
 	View() Name
 	CurrentState() State
-	// Fold returns the row as it is after e, and whether it changed. The
-	// event must be one that Route sends to this row's key.
+	// Fold returns the row as it is after e, nil where it is gone, and whether
+	// it changed. The event must be one that Route sends to this row's key.
 	Fold(e event.Event) (Row, bool)
 }
 
@@ -130,10 +133,11 @@ func Route(e event.Event) ([]Key, error) {
 }
 
 // Fold returns the row of k as it is after e; row is nil where there is none
-// yet. The bool says whether there is anything to keep: false leaves the row,
-// or its absence, as it was.
+// yet. The bool says whether there is anything to do: false leaves the row, or
+// its absence, as it was; nil and true removes it.
 func Fold(k Key, row Row, e event.Event) (Row, bool) {
-	if row == nil {
+	known := row != nil
+	if !known {
 		v, ok := find(k.View)
 		if !ok {
 			return nil, false
@@ -141,7 +145,12 @@ func Fold(k Key, row Row, e event.Event) (Row, bool) {
 		row = v.empty(k)
 	}
 	next, changed := row.Fold(e)
-	if !changed || next.CurrentState() == "" {
+	switch {
+	case !changed:
+		return nil, false
+	case next == nil:
+		return nil, known
+	case next.CurrentState() == "":
 		return nil, false
 	}
 	return next, true
@@ -208,6 +217,9 @@ var views = []definition{
 	{ViewInvocation, 1, routeInvocation, func(k Key) Row { return &Invocation{Stamp: k.stamp(), InvocationID: k.ID} }},
 	{ViewJob, 1, routeJob, func(k Key) Row { return &Job{Stamp: k.stamp(), JobID: k.ID} }},
 	{ViewCheckpoint, 1, routeCheckpoint, func(k Key) Row { return &Checkpoint{Stamp: k.stamp(), CheckpointID: k.ID} }},
+	{ViewWait, 1, routeWait, func(k Key) Row { return emptyWait(k) }},
+	{ViewMessage, 1, routeMessage, func(k Key) Row { return emptyMessage(k) }},
+	{ViewUsage, 1, routeUsage, func(k Key) Row { return &Usage{Stamp: k.stamp()} }},
 }
 
 func (k Key) stamp() Stamp { return Stamp{SessionID: k.Session} }
