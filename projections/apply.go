@@ -89,8 +89,8 @@ func (s *Store) commit(recs []event.Record) error {
 		return errors.New("the store was opened to read only")
 	}
 	f := fold{store: s, next: s.progress, rows: map[string]view.Row{}, stored: map[string]bool{}, dirty: map[string]bool{}, parked: map[uint64]Parked{}}
-	for _, rec := range recs {
-		if err := f.apply(rec); err != nil {
+	for i, read := range readAll(recs) {
+		if err := f.apply(recs[i], read); err != nil {
 			return err
 		}
 	}
@@ -107,6 +107,9 @@ func (s *Store) commit(recs []event.Record) error {
 	}
 	s.progress = f.next
 	s.offset.Store(f.next.Offset)
+	for key, row := range f.rows {
+		s.rows.put(key, row)
+	}
 	return nil
 }
 
@@ -121,7 +124,7 @@ type fold struct {
 	parked map[uint64]Parked
 }
 
-func (f *fold) apply(rec event.Record) error {
+func (f *fold) apply(rec event.Record, read reading) error {
 	if rec.StreamSeq == 0 {
 		return errors.New("a record without a stream sequence cannot be folded exactly once")
 	}
@@ -129,13 +132,12 @@ func (f *fold) apply(rec event.Record) error {
 		return nil
 	}
 	f.next.Offset = rec.StreamSeq
-	e, keys, err := view.Read(rec)
-	if err != nil {
-		f.park(rec, err)
+	if read.err != nil {
+		f.park(rec, read.err)
 		return nil
 	}
-	for _, k := range keys {
-		if err := f.foldRow(k, e); err != nil {
+	for _, k := range read.keys {
+		if err := f.foldRow(k, read.event); err != nil {
 			return fmt.Errorf("record %d: row %s: %w", rec.StreamSeq, k, err)
 		}
 	}
@@ -147,12 +149,11 @@ func (f *fold) foldRow(k view.Key, e event.Event) error {
 	row, known := f.rows[key]
 	if !known {
 		var err error
-		var found bool
-		if row, found, err = getRow(f.store.db, k); err != nil {
+		if row, err = f.store.row(key, k); err != nil {
 			return err
 		}
 		f.rows[key] = row
-		if found {
+		if row != nil {
 			f.stored[key] = true
 		}
 	}
@@ -160,6 +161,21 @@ func (f *fold) foldRow(k view.Key, e event.Event) error {
 		f.rows[key], f.dirty[key] = next, true
 	}
 	return nil
+}
+
+// row is a committed row, nil where there is none.
+func (s *Store) row(key string, k view.Key) (view.Row, error) {
+	if row, known := s.rows.get(key); known {
+		return row, nil
+	}
+	if s.rows.whole[k.Session] {
+		return nil, nil
+	}
+	row, _, err := getRow(s.db, k)
+	if err == nil && row == nil && k.View == view.ViewSession {
+		s.rows.whole[k.Session] = true
+	}
+	return row, err
 }
 
 func (f *fold) park(rec event.Record, cause error) {

@@ -172,7 +172,7 @@ func (b *Builds) Begin(stream Stream, snapshot string) (build Build, store *Stor
 	if err != nil {
 		return Build{}, nil, false, err
 	}
-	fast := func(c *Config) { c.NoWAL = true }
+	fast := func(c *Config) { c.NoWAL, c.BatchRecords, c.BatchBytes = true, 8<<10, 32<<20 }
 	for _, old := range all {
 		if old.State != BuildMaking {
 			continue
@@ -193,7 +193,8 @@ func (b *Builds) Begin(stream Stream, snapshot string) (build Build, store *Stor
 	}
 	if snapshot == "" {
 		cfg := b.cfg
-		cfg.Stream, cfg.NoWAL = stream, true
+		cfg.Stream = stream
+		fast(&cfg)
 		store, err = Open(b.StoreDir(build.ID), cfg)
 	} else {
 		store, err = b.Open(build, stream, fast)

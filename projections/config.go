@@ -34,6 +34,10 @@ type Config struct {
 	MemTableBytes uint64
 	OpenFiles     int
 
+	// CachedRows bounds the decoded rows that are kept for the next batches
+	// (default 16 384; at most twice as many are).
+	CachedRows int
+
 	// MaxParked bounds the parked records that are kept with their reason
 	// (default 10 000); more are counted only.
 	MaxParked int
@@ -90,6 +94,9 @@ func (c Config) withDefaults() Config {
 	if c.OpenFiles == 0 {
 		c.OpenFiles = 512
 	}
+	if c.CachedRows == 0 {
+		c.CachedRows = 16 << 10
+	}
 	if c.MaxParked == 0 {
 		c.MaxParked = 10_000
 	}
@@ -106,8 +113,8 @@ func (c Config) validate() error {
 	switch {
 	case c.BatchRecords < 0 || c.BatchBytes < 0:
 		return fmt.Errorf("BatchRecords is %d and BatchBytes %d: want more than 0, or 0 for the default", c.BatchRecords, c.BatchBytes)
-	case c.CacheBytes < 0 || c.OpenFiles < 0 || c.MaxParked < 0:
-		return fmt.Errorf("CacheBytes is %d, OpenFiles %d, MaxParked %d: want more than 0, or 0 for the default", c.CacheBytes, c.OpenFiles, c.MaxParked)
+	case c.CacheBytes < 0 || c.OpenFiles < 0 || c.MaxParked < 0 || c.CachedRows < 0:
+		return fmt.Errorf("CacheBytes is %d, OpenFiles %d, MaxParked %d, CachedRows %d: want more than 0, or 0 for the default", c.CacheBytes, c.OpenFiles, c.MaxParked, c.CachedRows)
 	case c.MemTableBytes < 64<<10 || c.MemTableBytes > 1<<30:
 		return fmt.Errorf("MemTableBytes is %d: want 64 KiB to 1 GiB", c.MemTableBytes)
 	}

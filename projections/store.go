@@ -27,8 +27,9 @@ type Store struct {
 	lock *pebble.Lock // one process a store
 
 	identity identity      // fixed once open
-	applying sync.Mutex    // one batch at a time; guards progress
+	applying sync.Mutex    // one batch at a time; guards progress and rows
 	progress progress      // as in the last committed batch
+	rows     *rowCache     // committed rows; guarded by applying
 	offset   atomic.Uint64 // progress.Offset, for readers
 	closed   atomic.Bool
 	clean    bool // the last writer closed it; fixed once open
@@ -85,7 +86,7 @@ func open(dir string, cfg Config, fresh bool) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("projections: open %s: %w", dir, corrupt(err)), lock.Close())
 	}
-	s := &Store{dir: dir, cfg: cfg, db: db, lock: lock}
+	s := &Store{dir: dir, cfg: cfg, db: db, lock: lock, rows: newRowCache(cfg.CachedRows)}
 	if err = s.identify(); err == nil {
 		err = s.mark()
 	}

@@ -134,6 +134,7 @@ func TestStoreEqualsModel(t *testing.T) {
 		cfg := memory(Memory())
 		cfg.BatchRecords = rapid.IntRange(1, 40).Draw(t, "batch")
 		cfg.BatchBytes = rapid.IntRange(1, 20_000).Draw(t, "bytes")
+		cfg.CachedRows = rapid.IntRange(1, 60).Draw(t, "cached")
 		s := mustOpen(t, cfg)
 		for done := 0; done < len(recs); {
 			// Again from somewhere before, to somewhere after: redelivery.
@@ -291,6 +292,11 @@ func TestOpenRefuses(t *testing.T) {
 func TestOpenFindsDamage(t *testing.T) {
 	cfg := memory(Memory())
 	s := mustOpen(t, cfg)
+	session, err := view.Encode(&view.Session{Stamp: view.Stamp{SessionID: "s"}, State: view.StateOpen})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, rowKey(view.Key{View: view.ViewSession, Session: "s", ID: "s"}), session)
 	put(t, s, rowKey(view.Key{View: view.ViewJob, Session: "s", ID: "j"}), []byte(`{"job_id":1}`))
 	if _, _, err := s.Get(view.ViewJob, "s", "j"); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a row that is none: %v", err)

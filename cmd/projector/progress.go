@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -18,6 +19,7 @@ type progress struct {
 	Phase   string  `json:"phase"` // fold, verify, done
 	Offset  uint64  `json:"offset"`
 	Target  uint64  `json:"target"`
+	Kept    uint64  `json:"kept"`         // on disk: a kill takes back no more than what came after
 	Share   float64 `json:"share"`        // 0 to 1
 	Rate    float64 `json:"rate"`         // stream sequences a second
 	Left    float64 `json:"left_seconds"` // -1 = not known
@@ -31,7 +33,7 @@ func (p progress) String() string {
 	if p.Left >= 0 {
 		left = (time.Duration(p.Left) * time.Second).String() + " left"
 	}
-	return fmt.Sprintf("%s %s: %d of %d events, %.0f %%, %.0f a second, %s", p.Phase, p.Build, p.Offset, p.Target, 100*p.Share, p.Rate, left)
+	return fmt.Sprintf("%s %s: %d of %d events, %.0f %%, %d kept, %.0f a second, %s", p.Phase, p.Build, p.Offset, p.Target, 100*p.Share, p.Kept, p.Rate, left)
 }
 
 // bar is the progress as one line of a terminal.
@@ -57,6 +59,7 @@ type meter struct {
 	from   uint64 // at which the phase began
 	target uint64
 	begun  time.Time
+	kept   atomic.Uint64
 	end    chan struct{}
 	ended  chan struct{}
 }
@@ -79,6 +82,7 @@ func isTerminal(w any) bool {
 func (m *meter) start(build, phase string, target uint64, offset func() uint64) {
 	m.build, m.phase, m.target, m.offset = build, phase, target, offset
 	m.from, m.begun = offset(), time.Now()
+	m.kept.Store(m.from)
 	m.end, m.ended = make(chan struct{}), make(chan struct{})
 	m.show()
 	go func() {
@@ -110,7 +114,7 @@ func (m *meter) stop() {
 }
 
 func (m *meter) now() progress {
-	p := progress{Build: m.build, Phase: m.phase, Offset: m.offset(), Target: m.target, Left: -1, Process: os.Getpid()}
+	p := progress{Build: m.build, Phase: m.phase, Offset: m.offset(), Target: m.target, Kept: m.kept.Load(), Left: -1, Process: os.Getpid()}
 	p.Offset = min(p.Offset, p.Target)
 	if p.Target > 0 {
 		p.Share = float64(p.Offset) / float64(p.Target)

@@ -176,7 +176,7 @@ func (v *views) make(ctx context.Context, build projections.Build, store *projec
 		return "", err
 	}
 	m.start(build.ID, "fold", head, store.Offset)
-	stop := v.flushing(store, o.every)
+	stop := v.flushing(store, m)
 	err = v.src.fold(ctx, store, head)
 	stop()
 	m.stop()
@@ -205,15 +205,18 @@ func (v *views) make(ctx context.Context, build projections.Build, store *projec
 }
 
 // flushing flushes a store at intervals, until stop: a kill takes back no more.
-func (v *views) flushing(store *projections.Store, every time.Duration) (stop func()) {
+func (v *views) flushing(store *projections.Store, m *meter) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for pause(ctx, every) == nil {
+		for pause(ctx, m.every) == nil {
+			at := store.Offset()
 			if err := store.Flush(); err != nil {
 				v.env.say("projector: flush: %v", err)
+				continue
 			}
+			m.kept.Store(at)
 		}
 	}()
 	return func() { cancel(); <-ended }
