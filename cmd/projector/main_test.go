@@ -96,6 +96,9 @@ func (p *place) stream() jetstream.Stream {
 }
 
 func (p *place) args(verb ...string) []string {
+	if verb[0] == "rebuild" {
+		verb = append(verb, "--nice", "0") // this process does more than that
+	}
 	return append(verb, "--nats", p.server.ClientURL(), "--store", p.store)
 }
 

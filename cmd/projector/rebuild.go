@@ -49,9 +49,18 @@ func newRebuild(e env) *cobra.Command {
 	cmd.Flags().BoolVar(&o.noVerify, "no-verify", false, "switch without a proof")
 	cmd.Flags().BoolVar(&o.asJSON, "json", false, "progress and result as JSON lines")
 	cmd.Flags().DurationVar(&o.every, "every", 2*time.Second, "time between lines of progress, and between flushes that a kill cannot take back")
+	nice := cmd.Flags().Int("nice", 10, "lower the priority by `N`, 0 to 19, so that reads of what is served hardly notice")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if o.every < time.Millisecond {
+		switch {
+		case o.every < time.Millisecond:
 			return fmt.Errorf("--every is %v; want 1ms or more", o.every)
+		case o.keep < 0:
+			return fmt.Errorf("--keep is %d; want 0 or more", o.keep)
+		case *nice < 0 || *nice > 19:
+			return fmt.Errorf("--nice is %d; want 0 to 19", *nice)
+		}
+		if err := yieldTo(*nice); err != nil {
+			return err
 		}
 		v, err := w.views(cmd.Context(), e)
 		if err != nil {
