@@ -191,7 +191,7 @@ func (c Config) withDefaults() Config {
 		c.Durability = DurabilityInterval
 	}
 	if c.SyncInterval == 0 {
-		c.SyncInterval = 100 * time.Millisecond
+		c.SyncInterval = defaultSyncInterval
 	}
 	if c.MaxMemory == 0 {
 		c.MaxMemory = 256 << 20
