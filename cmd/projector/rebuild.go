@@ -62,6 +62,7 @@ func newRebuild(e env) *cobra.Command {
 		if err := yieldTo(*nice); err != nil {
 			return err
 		}
+		collectLess()
 		v, err := w.views(cmd.Context(), e)
 		if err != nil {
 			return err
