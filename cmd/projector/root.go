@@ -17,6 +17,7 @@ func verbs(e env) []*cobra.Command {
 	return []*cobra.Command{
 		newRun(e), newRebuild(e), newVerify(e), newStatus(e), newGet(e),
 		newSnapshot(e), newRestore(e), newRollback(e), newGenerate(e),
+		newAudit(e),
 	}
 }
 
