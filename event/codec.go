@@ -15,6 +15,9 @@ import (
 // ErrMalformed is what Decode's errors wrap: the bytes are not an event.
 var ErrMalformed = errors.New("malformed event")
 
+// ErrUnencodable is what Encode's errors wrap: no event can carry the payload.
+var ErrUnencodable = errors.New("no event can carry it")
+
 const timeLayout = "2006-01-02T15:04:05.000000Z"
 
 // header is the envelope as it stands in the log, before the payload's fields.
@@ -50,11 +53,11 @@ func Encode(e Event) (Event, error) {
 	e.Time = e.Time.UTC().Truncate(time.Microsecond)
 	head, err := e.envelope()
 	if err != nil {
-		return e, fmt.Errorf("event: encode %s: %w", e.Type, err)
+		return e, fmt.Errorf("event: encode %s: %w: %w", e.Type, ErrUnencodable, err)
 	}
 	body, err := json.Marshal(e.Payload)
 	if err != nil {
-		return e, fmt.Errorf("event: encode %s: %w", e.Type, err)
+		return e, fmt.Errorf("event: encode %s: %w: %w", e.Type, ErrUnencodable, err)
 	}
 	if len(body) > 2 {
 		head = append(head[:len(head)-1], ',')

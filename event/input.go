@@ -45,8 +45,9 @@ type Task struct {
 
 // Limits bound an input; the zero value means the defaults of the contract.
 type Limits struct {
-	Text int // characters of text, default 16 000
-	ID   int // characters of ids and source, default 128
+	Text  int // characters of text, default 16 000
+	ID    int // characters of ids and source, default 128
+	Depth int // objects and arrays inside each other, default 64
 }
 
 func (l Limits) withDefaults() Limits {
@@ -55,6 +56,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.ID == 0 {
 		l.ID = 128
+	}
+	if l.Depth == 0 {
+		l.Depth = 64
 	}
 	return l
 }
@@ -120,6 +124,28 @@ func (in Input) Check(limits Limits) error {
 	for _, err := range checks {
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// CheckDepth refuses an input that nests deeper than readers of the log can be
+// asked to follow, whatever field it does that in.
+func CheckDepth(b []byte, limits Limits) error {
+	most, depth, quoted := limits.withDefaults().Depth, 0, false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			if depth++; depth > most {
+				return invalid("the input nests more than %d objects and arrays inside each other", most)
+			}
+		case c == '}' || c == ']':
+			depth--
 		}
 	}
 	return nil
@@ -191,6 +217,11 @@ func (in Input) checkSource() error {
 func (in Input) checkFields() error {
 	if len(in.Attachments) > 0 && in.Kind != KindUser && in.Kind != KindSteer {
 		return invalid("attachments go with user and steer only, not with %s", in.Kind)
+	}
+	for i, a := range in.Attachments {
+		if a.Kind() != '{' {
+			return invalid("attachment %d is not a JSON object; send what the provider takes as a content part", i)
+		}
 	}
 	if in.TargetGenerationID != "" && in.Kind != KindSteer && in.Kind != KindInterrupt {
 		return invalid("target_generation_id goes with steer and interrupt only, not with %s", in.Kind)

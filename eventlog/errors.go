@@ -3,6 +3,7 @@ package eventlog
 import (
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/loopd/loopd/event"
 )
@@ -79,6 +80,8 @@ func (e *TokenError) Error() string {
 		return fmt.Sprintf("event type %q: want family.transition, of A-Z a-z 0-9 _ -", e.ID)
 	case e.ID == "":
 		return "an empty id; give each session, input and operation one"
+	case !utf8.ValidString(e.ID):
+		return fmt.Sprintf("id %.32q is not UTF-8; no event could carry it", e.ID)
 	}
 	return fmt.Sprintf("id %.32q… has %d bytes; at most %d fit into a subject", e.ID, len(e.ID), MaxIDBytes)
 }

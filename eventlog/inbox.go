@@ -98,11 +98,18 @@ func (l *Log) NextInput(ctx context.Context, session string, after uint64) (even
 
 // WatchInputs calls notify for each input that is or will be in any inbox, in
 // its order, until ctx ends; the error is then ctx's. It outlives lost
-// connections. It only hints: NextInput has the truth.
+// connections. It only hints: NextInput has the truth. A hole in the inbox is
+// told to the Logger as an error: an input may have been acknowledged and lost.
 func (l *Log) WatchInputs(ctx context.Context, notify func(session string, inboxSeq uint64)) error {
 	s := l.source(l.streams.inbox, 1, 0, nil)
 	s.follow, s.headers, s.allowGaps = true, true, true // inputs may expire
+	last := uint64(0)
 	return l.run(ctx, s, "watch inputs", func(r event.Record) error {
+		if last > 0 && r.StreamSeq > last+1 {
+			l.cfg.Logger.Error("the inbox has a hole: inputs are missing that were expired, erased or damaged on disk; "+
+				"a host that still waits for one must submit it again", "from", last+1, "to", r.StreamSeq-1)
+		}
+		last = max(last, r.StreamSeq)
 		if session, _, ok := l.subjects.session(familyInbox, r.Subject); ok {
 			notify(session, r.StreamSeq)
 		}

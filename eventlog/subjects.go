@@ -3,6 +3,7 @@ package eventlog
 import (
 	"encoding/base64"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/loopd/loopd/event"
 )
@@ -23,10 +24,10 @@ const (
 )
 
 // Token is the subject token of an id: the id itself where it matches
-// [A-Za-z0-9_-]{1,128}, else "~" and its base64url without padding. The error
-// is a *[TokenError].
+// [A-Za-z0-9_-]{1,128}, else "~" and its base64url without padding. An id is
+// UTF-8: no event could carry another. The error is a *[TokenError].
 func Token(id string) (string, error) {
-	if id == "" || len(id) > MaxIDBytes {
+	if id == "" || len(id) > MaxIDBytes || !utf8.ValidString(id) {
 		return "", &TokenError{ID: id}
 	}
 	if plainToken(id) {

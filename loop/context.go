@@ -54,6 +54,8 @@ func (p *Past) foldContext(e event.Event) {
 		if !f.Late && f.Finish != event.FinishRefusal && f.Finish != event.FinishError {
 			p.answer(f)
 		}
+	case event.OperationFailed:
+		p.refused(f)
 	case event.InvocationProposed:
 		p.propose(f)
 	case event.InvocationCompleted:
@@ -89,6 +91,30 @@ func (p *Past) hear(id string) {
 	}
 	p.add(Message{Role: RoleUser, Text: text, InputIDs: []string{id}, Attachments: in.Attachments})
 }
+
+// refused leaves the attachments of this turn out of later requests, where the
+// provider says that it does not take a request with them: one file must not
+// fail every turn that follows.
+func (p *Past) refused(f event.OperationFailed) {
+	switch {
+	case f.Late || f.Dispatch == event.DispatchRan:
+		return
+	case f.Code == CodeInvalidHistory:
+	case f.HTTPStatus == 400, f.HTTPStatus == 413, f.HTTPStatus == 415, f.HTTPStatus == 422:
+	default:
+		return
+	}
+	for i := range p.entries {
+		if m := &p.entries[i].message; p.entries[i].generation == p.generation && len(m.Attachments) > 0 {
+			m.Attachments = nil
+			m.Text += "\n(Attachments left out: the provider refused a request with them.)"
+		}
+	}
+}
+
+// CodeInvalidHistory is the failure of a request that an adapter cannot build
+// from the conversation.
+const CodeInvalidHistory = "invalid_history"
 
 func (p *Past) speak(operation, text string) {
 	if text != "" {

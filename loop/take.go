@@ -64,6 +64,10 @@ func (s *State) examine(c Take, digest string) (in event.Input, reason, hint str
 	if s.Stop != nil || s.Phase == PhaseClosed {
 		return in, event.RejectSessionClosed, "the session was stopped; open a new one"
 	}
+	if err := event.CheckDepth(c.Delivery.Data, s.Config.Limits.Limits); err != nil {
+		refusal, _ := event.AsInvalid(err)
+		return in, refusal.Reason, refusal.Hint
+	}
 	in, err := event.ParseInput(c.Delivery.Data)
 	if err != nil {
 		return in, event.RejectInvalid, bounded("not an input: " + err.Error())

@@ -21,7 +21,7 @@ var inputs = []struct {
 	silent           bool // event.Input.Check does not speak of it
 }{
 	{"user", `{"input_id":"a","kind":"user","text":"hello"}`, "", false},
-	{"user", `{"version":1,"input_id":"` + longest + `","kind":"user","text":" x ","source":"user","call_id":"c","attachments":[1,{"a":[]}],
+	{"user", `{"version":1,"input_id":"` + longest + `","kind":"user","text":" x ","source":"user","call_id":"c","attachments":[{},{"a":[]}],
 		"task":{"id":"t","expires_at":"2026-01-01T00:00:00+02:00","max_segments":2,"max_tokens":9007199254740993,"max_elapsed":"1h30m","max_cost":0.5},
 		"sent_at":"now","mood":"good"}`, "", false},
 	{"user", `{"input_id":"a","kind":"user","text":" \t\n\r\u000b\f\u0085\u00a0\u2028\u2029\u3000\ufeff\u200b"}`, "text", false},
@@ -45,7 +45,7 @@ var inputs = []struct {
 	{"user", `{"input_id":"a","kind":"user","text":"x","task":{"max_cost":-0.1}}`, "task.max_cost", false},
 	{"user", `{"input_id":"a","kind":"user","text":"x","task":{"id":"` + tooLong + `"}}`, "task.id", true},
 
-	{"steer", `{"input_id":"a","kind":"steer","text":"x","target_generation_id":"g","attachments":["p"]}`, "", false},
+	{"steer", `{"input_id":"a","kind":"steer","text":"x","target_generation_id":"g","attachments":[{"p":1}]}`, "", false},
 	{"steer", `{"input_id":"a","kind":"steer","text":" "}`, "text", false},
 	{"steer", `{"input_id":"a","kind":"steer","text":"x","source":"system"}`, "source", false},
 	{"steer", `{"input_id":"a","kind":"steer","text":"x","target_generation_id":"` + tooLong + `"}`, "target_generation_id", false},
@@ -57,6 +57,7 @@ var inputs = []struct {
 	{"service", `{"input_id":"a","kind":"service","text":"rain","source":"system"}`, "source", false},
 	{"service", `{"input_id":"a","kind":"service","text":"rain","source":"developer"}`, "source", false},
 	{"service", `{"input_id":"a","kind":"service","text":"rain","source":"` + tooLong + `"}`, "source", false},
+	{"user", `{"input_id":"a","kind":"user","text":"x","attachments":[1]}`, "attachments[0]", false},
 	{"service", `{"input_id":"a","kind":"service","text":"rain","source":"w","attachments":[1]}`, "attachments", false},
 	{"service", `{"input_id":"a","kind":"service","text":"","source":"w"}`, "text", false},
 

@@ -8,13 +8,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/loopd/loopd/event"
 	"github.com/loopd/loopd/eventlog"
 )
-
-func validUTF8(s string) bool { return utf8.ValidString(s) }
 
 func ranges(t *testing.T, s Server) {
 	const n = 30

@@ -164,7 +164,7 @@ func TestInputsRefused(t *testing.T) {
 		}
 	})
 	room := 64<<10 - 150 // its message fits the inbox; its event does not fit the log
-	huge := `{"input_id":"huge","kind":"user","text":"x","attachments":["` + strings.Repeat("a", room-100) + `"]}`
+	huge := `{"input_id":"huge","kind":"user","text":"x","attachments":[{"a":"` + strings.Repeat("a", room-110) + `"}]}`
 	cases := []struct{ id, body, reason, hint string }{
 		{"empty", ``, event.RejectInvalid, "not an input"},
 		{"bytes", "\xff\x00{", event.RejectInvalid, "not an input"},
@@ -176,6 +176,10 @@ func TestInputsRefused(t *testing.T) {
 		{"long", `{"input_id":"long","kind":"user","text":"` + strings.Repeat("a", 16_001) + `"}`, event.RejectInvalid, "at most 16000"},
 		{"source", `{"input_id":"source","kind":"user","source":"me","text":"a"}`, event.RejectUnauthorizedSource, "only user may"},
 		{"schema", `{"input_id":"schema","kind":"user","text":"a","task":{"max_segments":-1}}`, event.RejectInvalid, ""},
+		{"deep", `{"input_id":"deep","kind":"user","text":"a","x":` + nested(9999-1) + `}`, event.RejectInvalid, "nests more than 64"},
+		{"attached deep", `{"input_id":"attached deep","kind":"user","text":"a","attachments":` + nested(9998) + `}`, event.RejectInvalid, "nests more than 64"},
+		{"deepest", nested(20_000), event.RejectInvalid, "nests more than 64"},
+		{"attached", `{"input_id":"attached","kind":"user","text":"a","attachments":[1,null,"x"]}`, event.RejectInvalid, "not a JSON object"},
 		{"huge", huge, event.RejectInvalid, "larger than the log's messages may be"},
 		{"näme", `{"input_id":"näme","kind":"user","text":"","source":""}`, event.RejectInvalid, "blank"},
 	}
@@ -193,6 +197,38 @@ func TestInputsRefused(t *testing.T) {
 		if r := refused[i]; r.InputID != c.id || r.Reason != c.reason || !strings.Contains(r.Hint, c.hint) || r.Hint == "" {
 			t.Errorf("%s: %+v, want %s with a hint of %q", c.id, r, c.reason, c.hint)
 		}
+	}
+	w.audit()
+}
+
+func nested(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+
+// TestSubjectsThatNameNothing: whoever may publish inputs can spell tokens that
+// stand for no id. Such a message is refused under its token, or heard by
+// nobody, and the honest inputs around it are answered, after a restart too.
+func TestSubjectsThatNameNothing(t *testing.T) {
+	w, p := newWorld(t, nil), newProvider()
+	bad := []string{"~_w", "~7aCA", "~!!!", "~YQ", "~"}
+	publish := func(subject string) {
+		if _, err := w.log.Conn().RequestWithContext(w.ctx, subject, []byte("x")); err != nil {
+			t.Fatalf("%s: %v", subject, err)
+		}
+	}
+	for _, token := range bad {
+		publish("loop.in.s." + token)
+		publish("loop.in." + token + ".z")
+	}
+	w.run(p, nil)
+	w.say("s", "i1", "hello")
+	all := w.awaitIdle("s", 1)
+	if refused := payloads[event.InputRejected](all); len(refused) != len(bad) || refused[0].InputID != bad[0] || refused[0].Reason != event.RejectInvalid {
+		t.Fatalf("refused: %+v", refused)
+	}
+	w.run(p, nil) // the next owner reads the same inbox
+	w.say("s", "i2", "again")
+	w.awaitIdle("s", 2)
+	if ids, err := w.log.Sessions(w.ctx); err != nil || len(ids) != 1 {
+		t.Errorf("sessions %q, %v", ids, err)
 	}
 	w.audit()
 }

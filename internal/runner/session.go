@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -318,7 +319,21 @@ func (s *session) answer(d event.Delivery) error {
 	case errors.Is(err, loop.ErrAcknowledged):
 		return nil
 	case errors.As(err, &tooLarge) && tooLarge.TooLarge():
-		return s.record(loop.RefuseInput{Delivery: d, Hint: "the input is larger than the log's messages may be; send less text or attachments by reference"})
+		return s.refuse(d, "the input is larger than the log's messages may be; send less text or attachments by reference")
+	case errors.Is(err, event.ErrUnencodable):
+		return s.refuse(d, "no event can carry the input: "+err.Error())
+	}
+	return err
+}
+
+// refuse rejects an input that the log cannot hold. Where even the refusal
+// cannot be said, the input is passed over: no message in the inbox may end a
+// session.
+func (s *session) refuse(d event.Delivery, hint string) error {
+	err := s.record(loop.RefuseInput{Delivery: d, Hint: strings.ToValidUTF8(hint, "�")})
+	if errors.Is(err, event.ErrUnencodable) {
+		s.log.Error("an input can be neither taken nor refused; it is passed over", "inbox_seq", d.InboxSeq, "err", err)
+		return nil
 	}
 	return err
 }
