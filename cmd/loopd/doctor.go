@@ -126,6 +126,7 @@ func (d *examination) server(ctx context.Context, where *place) {
 	if err := streams.Err(); err != nil {
 		d.note("streams", false, "%v", err)
 	}
+	d.note("contents", true, "not read: projector audit reads every event and finds what is damaged")
 	account, err := js.AccountInfo(ctx)
 	switch {
 	case err != nil:
